@@ -39,9 +39,10 @@ std::vector<std::int32_t> someLabels() {
 }
 
 /// Everything that a reader returns, batch after batch.
-Values everything(const RowSource* rows, std::int64_t depth, std::int64_t count) {
+Values everything(const RowSource* rows, std::int64_t depth, std::int64_t count,
+                  bool uploads = !device_is_host) {
   const Dataset set{{}, someLabels()};
-  BatchReader reader(rows, set, trainingOrder(samples, 3, 10, 0, 1, 0), count, 10, depth);
+  BatchReader reader(rows, set, trainingOrder(samples, 3, 10, 0, 1, 0), count, 10, depth, 1, uploads);
   Values all;
   for (std::int64_t i = 0; i < count; ++i) {
     const Batch batch = reader.next(space);
@@ -70,6 +71,40 @@ TEST_CASE("Batches are the same however far ahead they are made", "[data]") {
   CHECK(everything(nullptr, 0, 23) == everything(nullptr, 3, 23));
 }
 
+TEST_CASE("Batches are the same if they are uploaded", "[data]") {
+  const CountingRows rows;
+  for (const std::int64_t depth : {0, 1, 3}) {
+    CHECK(everything(&rows, depth, 23, true) == everything(&rows, depth, 23));
+    CHECK(everything(nullptr, depth, 23, true) == everything(nullptr, depth, 23));
+  }
+}
+
+TEST_CASE("Bytes are standardised where batches are uploaded to", "[data]") {
+  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{7}, {3, 2, 5}}) {
+    DataSets sets;
+    sets.shape = shape;
+    sets.shift = {100.25F};
+    sets.scale = {1.0F / 64.0F};
+    const auto width = static_cast<std::size_t>(sets.width());
+    std::vector<std::uint8_t> bytes(samples * width);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 % 256);
+    sets.train = {Samples(width, bytes), someLabels()};
+    const FeatureRows rows(sets, sets.train);
+    REQUIRE(rows.byteMap() != nullptr);
+    for (const std::int64_t held : {1, 2}) {
+      BatchReader wanted(&rows, sets.train, sequentialOrder(0, samples, 9), 6, 9, 2, held, !device_is_host),
+          found(&rows, sets.train, sequentialOrder(0, samples, 9), 6, 9, 2, held, true);
+      for (int i = 0; i < 6; ++i) {
+        const Batch in_place = wanted.next(space), uploaded = found.next(space);
+        CHECK(valuesOf(uploaded.features) == valuesOf(in_place.features));
+        CHECK(valuesOf(uploaded.labels) == valuesOf(in_place.labels));
+      }
+    }
+    sets.shift.resize(width, 0.0F); // one map per feature
+    CHECK(FeatureRows(sets, sets.train).byteMap() == nullptr);
+  }
+}
+
 TEST_CASE("Batches may be smaller than the reader's capacity", "[data]") {
   const CountingRows rows;
   const Dataset set{{}, someLabels()};
@@ -95,8 +130,9 @@ TEST_CASE("A reader prepares no more batches in advance than requested", "[data]
 TEST_CASE("A batch stays while it is held, and others are made ahead", "[data]") {
   const CountingRows rows;
   const Dataset set{{}, someLabels()};
-  for (const std::int64_t depth : {0, 2}) {
-    BatchReader reader(&rows, set, sequentialOrder(0, samples, 5), 10, 5, depth, 3);
+  for (const auto& [depth, uploads] :
+       {std::pair(0, !device_is_host), {2, !device_is_host}, {0, true}, {2, true}}) {
+    BatchReader reader(&rows, set, sequentialOrder(0, samples, 5), 10, 5, depth, 3, uploads);
     std::vector<Batch> taken;
     for (std::size_t i = 0; i < 10; ++i) {
       taken.push_back(reader.next(space));

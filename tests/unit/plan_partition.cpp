@@ -130,8 +130,8 @@ TEST_CASE("Contents of device memory depend on the path of messages", "[plan]") 
                     direct = planned({4, false, false, false}), device = planned({4, false, true, true});
   CHECK(host.buffers == 3 * 4 * rows + value * (1 + 2 + 1));    // two received, one sent back
   CHECK(staged.buffers == host.buffers + value);                // received values are copied
-  CHECK(direct.buffers == host.buffers - 2 * 4 * rows);         // only the host prepares batches
-  CHECK(device.buffers == 4 * rows + value * (1 + 1));          // the rest is pinned
+  CHECK(direct.buffers == host.buffers - 4 * rows);             // one batch arrives; hosts prepare two
+  CHECK(device.buffers == 2 * 4 * rows + value * (1 + 1));      // the rest is pinned
   CHECK(device.evaluation == direct.evaluation - 2 * value);    // a queue of three there, a copy here
   const std::int64_t bucket = config.strategy.bucket_kib * 256; // values; each of two ranks receives half
   REQUIRE((gradients > 3 * bucket && gradients <= 4 * bucket));

@@ -17,7 +17,7 @@ namespace {
 
 #ifdef __linux__
 /// The cores given to the process, read before an OpenMP runtime binds the first thread to one of them:
-/// threads created later would be confined to that core.
+/// see `useAllCores`.
 cpu_set_t coresAtStart() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -25,15 +25,15 @@ cpu_set_t coresAtStart() {
   return cores;
 }
 const cpu_set_t cores_at_start = coresAtStart();
-
-void useAllCores() {
-  if (CPU_COUNT(&cores_at_start) > 0) sched_setaffinity(0, sizeof cores_at_start, &cores_at_start);
-}
-#else
-void useAllCores() {}
 #endif
 
 } // namespace
+
+void useAllCores() {
+#ifdef __linux__
+  if (CPU_COUNT(&cores_at_start) > 0) sched_setaffinity(0, sizeof cores_at_start, &cores_at_start);
+#endif
+}
 
 struct BackgroundThread::Queue {
   std::mutex mutex;
@@ -130,6 +130,9 @@ bool Event::reached() const {
   (void)PARTITA_GPU(GetLastError)(); // Kokkos would find "not ready" there
   return status == PARTITA_GPU(Success);
 }
+void Event::wait() const {
+  checkGpu(PARTITA_GPU(EventSynchronize)(_point->event));
+}
 
 #else // kernels are complete on return; copy streams lag behind and copy in order
 
@@ -179,6 +182,9 @@ void Event::holdBack(CopyStream& copy_stream) const {
 }
 bool Event::reached() const {
   return _point->hasReached();
+}
+void Event::wait() const {
+  _point->waitFor(_point->lastAsked());
 }
 
 #endif

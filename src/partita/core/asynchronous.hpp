@@ -8,6 +8,10 @@
 
 namespace partita {
 
+/// Lets the calling thread run on all cores of the process: one that was created later than the threads of an
+/// OpenMP runtime would be confined to the core of the first of them.
+void useAllCores();
+
 /// A thread that executes jobs one after another. Jobs do not throw, and own what they use. Without a thread
 /// (`threaded` false) each job is executed on submission.
 class BackgroundThread {
@@ -58,6 +62,7 @@ class Event {
   void holdBack(const ExecSpace& space) const; ///< work submitted to `space` from now on waits for the event
   void holdBack(CopyStream& copy_stream) const;
   bool reached() const; ///< is the work before it complete, where it was set last?
+  void wait() const;    ///< until then
 
  private:
   struct Point;

@@ -288,7 +288,7 @@ void forEachImage(const ExecSpace& space, const char* label, std::int64_t rows, 
     constexpr int lanes = ChannelsOfTeam::lanes, most = ChannelsOfTeam::channels_per_team;
     const std::int64_t teams_per_row = (channels + most - 1) / most;
     const auto teams = static_cast<int>(rows * teams_per_row);
-    Team policy = device_is_host ? Team(space, teams, 1) : Team(space, teams, lanes, most);
+    LargeTeam policy = device_is_host ? LargeTeam(space, teams, 1) : LargeTeam(space, teams, lanes, most);
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(ChannelsOfTeam::Scratch::shmem_size())));
     Kokkos::parallel_for(label, policy, detail::TeamSums<Body>{body, places, channels, teams_per_row});
   } else {

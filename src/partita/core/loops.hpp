@@ -125,11 +125,11 @@ struct ColumnSums {
   }
 };
 
-/// Sums of 32 neighbouring columns by a team: 32 lanes of rows first, then the sums of the lanes from first
-/// to last.
+/// Sums of 8 neighbouring columns by a team: first 128 lanes of rows, then the sums of pairs of lanes until
+/// one is left. Few columns make many teams, because matrices with many rows often have few columns.
 template <class Body, class Stored>
 struct TeamColumnSums {
-  static constexpr int lanes = 32, columns_per_team = 32;
+  static constexpr int lanes = 128, columns_per_team = 8;
   using Scratch = Kokkos::View<Real[lanes][columns_per_team], ExecSpace::scratch_memory_space,
                                Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   Body body;
@@ -149,20 +149,25 @@ struct TeamColumnSums {
       });
     });
     member.team_barrier();
+    for (int half = lanes / 2; half > 0; half /= 2) {
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(member, half), [&](int lane) {
+        Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count),
+                             [&](int column) { partial(lane, column) += partial(lane + half, column); });
+      });
+      member.team_barrier();
+    }
     Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), [&](int column) {
-      Real total = 0;
-      for (int lane = 0; lane < lanes; ++lane) total += partial(lane, column);
       Stored& sum = sums[first + column];
-      sum = fromReal<Stored>(total + (accumulate ? toReal(sum) : Real(0)));
+      sum = fromReal<Stored>(partial(0, column) + (accumulate ? toReal(sum) : Real(0)));
     });
   }
 };
 
 template <class Sums>
-Team columnTeams(const ExecSpace& space, std::int64_t columns) {
+LargeTeam columnTeams(const ExecSpace& space, std::int64_t columns) {
   const auto teams = static_cast<int>((columns + Sums::columns_per_team - 1) / Sums::columns_per_team);
-  Team policy =
-      device_is_host ? Team(space, teams, 1) : Team(space, teams, Sums::lanes, Sums::columns_per_team);
+  LargeTeam policy = device_is_host ? LargeTeam(space, teams, 1)
+                                    : LargeTeam(space, teams, Sums::lanes, Sums::columns_per_team);
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Sums::Scratch::shmem_size())));
   return policy;
 }

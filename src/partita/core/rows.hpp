@@ -10,6 +10,9 @@ namespace partita {
 
 /// The operations of a row that one thread computes.
 struct RowOfThread {
+  /// Is it faster to compute a value twice than to keep it in memory?
+  static constexpr bool recomputes = false;
+
   /// value(0) + ... + value(count - 1) in partial sums, in the type of the values.
   template <class Value>
   KOKKOS_INLINE_FUNCTION auto sum(std::int64_t count, const Value& value) const {
@@ -42,9 +45,39 @@ struct RowOfThread {
   }
 };
 
+namespace detail {
+
+/// The largest value of a reduction, and of equal ones the first.
+class FirstLargest {
+ public:
+  struct Found {
+    Real value;
+    std::int64_t place;
+  };
+  using reducer = FirstLargest;
+  using value_type = Found;
+  using result_view_type = Kokkos::View<Found, HostSpace, Kokkos::MemoryUnmanaged>;
+
+  KOKKOS_INLINE_FUNCTION explicit FirstLargest(Found& found) : _found(found) {}
+  KOKKOS_INLINE_FUNCTION void init(Found& found) const {
+    found = {Kokkos::reduction_identity<Real>::max(), Kokkos::reduction_identity<std::int64_t>::min()};
+  }
+  KOKKOS_INLINE_FUNCTION void join(Found& into, const Found& other) const {
+    if (other.value > into.value || (other.value == into.value && other.place < into.place)) into = other;
+  }
+  KOKKOS_INLINE_FUNCTION Found& reference() const { return _found; }
+  KOKKOS_INLINE_FUNCTION result_view_type view() const { return result_view_type(&_found); }
+
+ private:
+  Found& _found;
+};
+
+} // namespace detail
+
 /// The operations of a row that a team computes. All threads of the team call them together and get the same
 /// results; after `each` and `once` every thread sees what they have written.
 struct RowOfTeam {
+  static constexpr bool recomputes = true;
   const Team::member_type& member;
 
   template <class Value>
@@ -61,17 +94,14 @@ struct RowOfTeam {
   }
   template <class Value>
   KOKKOS_INLINE_FUNCTION std::int64_t placeOfLargest(std::int64_t count, const Value& value) const {
-    Real largest = 0;
+    detail::FirstLargest::Found found;
     Kokkos::parallel_reduce(
         Kokkos::TeamVectorRange(member, count),
-        [&](std::int64_t i, Real& own) { own = value(i) > own ? value(i) : own; },
-        Kokkos::Max<Real>(largest));
-    std::int64_t place = 0;
-    Kokkos::parallel_reduce(
-        Kokkos::TeamVectorRange(member, count),
-        [&](std::int64_t i, std::int64_t& own) { own = value(i) == largest && i < own ? i : own; },
-        Kokkos::Min<std::int64_t>(place));
-    return place < count ? place : 0; // no value equals the largest if one is not a number
+        [&](std::int64_t i, detail::FirstLargest::Found& own) {
+          if (const Real here = value(i); here > own.value) own = {here, i};
+        },
+        detail::FirstLargest(found));
+    return found.place < count ? found.place : 0; // no value is larger than others if none is a number
   }
   template <class Body>
   KOKKOS_INLINE_FUNCTION void each(std::int64_t count, const Body& body) const {

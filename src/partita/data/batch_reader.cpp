@@ -7,6 +7,11 @@
 
 namespace partita {
 
+FeatureRows::FeatureRows(const DataSets& sets, const Dataset& set)
+    : _sets(sets), _set(set), _layout(layoutOf(sets.shape)) {
+  if (set.features.bytesOf(0) != nullptr && sets.shift.size() == 1) _map = {sets.shift[0], sets.scale[0]};
+}
+
 void FeatureRows::copyRow(std::size_t row, std::uint32_t /*epoch*/, Real* out) const {
   if (_layout.trivial()) return _set.features.copyRow(row, _sets.shift, _sets.scale, out);
   const auto channels = static_cast<std::size_t>(_layout.channels),
@@ -16,26 +21,45 @@ void FeatureRows::copyRow(std::size_t row, std::uint32_t /*epoch*/, Real* out) c
                              channels);
 }
 
+void FeatureRows::copyBytes(std::size_t row, std::uint8_t* out) const {
+  const std::uint8_t* bytes = _set.features.bytesOf(row);
+  if (_layout.trivial()) {
+    std::copy_n(bytes, width(), out);
+    return;
+  }
+  for (std::int64_t channel = 0; channel < _layout.channels; ++channel)
+    for (std::int64_t place = 0; place < _layout.places; ++place)
+      out[place * _layout.channels + channel] = *bytes++;
+}
+
 BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
-                         std::int64_t capacity, std::int64_t depth, std::int64_t held)
-    : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count), _held(held) {
-  const std::size_t width = source != nullptr ? source->width() : 0;
-  const std::size_t rows = capacity;
-  const std::size_t labels = rows * set.labels_per_sample;
-  for (std::int64_t i = 0; i < depth + held; ++i) {
-    Slot slot;
-    slot.features = PinnedMatrix(
-        Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BatchReader::features"), rows, width);
-    slot.labels =
-        PinnedLabels(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BatchReader::labels"), labels);
-    slot.read.rows.reserve(rows);
-    _slots.push_back(std::move(slot));
-  }
-  for (std::int64_t i = 0; !device_is_host && i < held; ++i) {
-    _device_features.push_back(makeMatrix("partita::BatchReader::device_features", capacity, width));
-    _device_labels.emplace_back("partita::BatchReader::device_labels", labels);
-  }
+                         std::int64_t capacity, std::int64_t depth, std::int64_t held, bool uploads)
+    : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count), _held(held),
+      _uploads(uploads) {
+  for (std::int64_t i = 0; i < depth + held; ++i) _slots.push_back(makeSlot(capacity));
+  if (uploads)
+    _upload = std::make_unique<BatchUpload>(capacity, source != nullptr ? source->width() : 0,
+                                            capacity * set.labels_per_sample, held, byteMap());
   if (depth > 0 && count > 0) _thread = std::thread([this] { work(); });
+}
+
+const ByteMap* BatchReader::byteMap() const {
+  return _uploads && _source != nullptr ? _source->byteMap() : nullptr;
+}
+
+BatchReader::Slot BatchReader::makeSlot(std::int64_t capacity) const {
+  const auto make = [](const std::string& name) {
+    return Kokkos::view_alloc(Kokkos::WithoutInitializing, name);
+  };
+  const std::size_t rows = capacity, width = _source != nullptr ? _source->width() : 0;
+  Slot slot;
+  if (byteMap() != nullptr)
+    slot.made.bytes = PinnedBytes(make("partita::BatchReader::bytes"), (rows * width + 3) / 4);
+  else
+    slot.made.features = PinnedMatrix(make("partita::BatchReader::features"), rows, width);
+  slot.made.labels = PinnedLabels(make("partita::BatchReader::labels"), rows * _set.labels_per_sample);
+  slot.read.rows.reserve(rows);
+  return slot;
 }
 
 BatchReader::~BatchReader() {
@@ -51,15 +75,22 @@ void BatchReader::fill(Slot& slot, std::int64_t batch) {
   _rows_of(batch, slot.read);
   const std::vector<std::uint32_t>& rows = slot.read.rows;
   constexpr std::size_t ahead = 4; // rows being prefetched while one is converted
+  const bool bytes = byteMap() != nullptr;
+  auto* const raw = reinterpret_cast<std::uint8_t*>(slot.made.bytes.data());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::copy_n(_set.labelsOf(rows[i]), _set.labels_per_sample, &slot.labels(i * _set.labels_per_sample));
+    std::copy_n(_set.labelsOf(rows[i]), _set.labels_per_sample,
+                &slot.made.labels(i * _set.labels_per_sample));
     if (_source == nullptr) continue;
     if (i + ahead < rows.size()) _source->expectRow(rows[i + ahead]);
-    _source->copyRow(rows[i], slot.read.epoch, &slot.features(i, 0));
+    if (bytes)
+      _source->copyBytes(rows[i], raw + i * _source->width());
+    else
+      _source->copyRow(rows[i], slot.read.epoch, &slot.made.features(i, 0));
   }
 }
 
 void BatchReader::work() {
+  useAllCores();
   try {
     for (std::int64_t batch = 0; batch < _count; ++batch) {
       {
@@ -97,24 +128,23 @@ void BatchReader::waitFor(std::int64_t batch) {
 Batch BatchReader::next(const ExecSpace& space) {
   const Region region(space, "partita::BatchReader::next", Phase::data);
   PARTITA_REQUIRE(_taken < _count, "more batches requested than there are");
-  if (!device_is_host || _taken > 0)
-    fence(space, "partita::BatchReader::next"); // kernels may still read the returned batch
+  if (_taken > 0) { // its slot may be filled again
+    if (_uploads)
+      _slots[(_taken - 1) % _slots.size()].uploaded.wait();
+    else
+      fence(space, "partita::BatchReader::next"); // kernels may still read it
+  }
   waitFor(_taken);
   const Slot& slot = _slots[_taken % _slots.size()];
-  const std::size_t rows = slot.read.rows.size(), width = slot.features.extent(1);
-  const PinnedMatrix features(slot.features.data(), rows, width);
-  const std::size_t label_count = rows * _set.labels_per_sample;
-  const PinnedLabels labels(slot.labels.data(), label_count);
+  const std::size_t rows = slot.read.rows.size(), labels = rows * _set.labels_per_sample;
   Batch batch;
-  if constexpr (device_is_host) {
-    batch.features = Matrix(features.data(), rows, width);
-    batch.labels = Labels(labels.data(), label_count);
-  } else {
-    const std::size_t place = _taken % _held;
-    batch.features = topRows(_device_features[place], rows);
-    batch.labels = firstLabels(_device_labels[place], label_count);
-    Kokkos::deep_copy(space, batch.features, features);
-    Kokkos::deep_copy(space, batch.labels, labels);
+  if (_uploads) {
+    const BatchUpload::Uploaded there = _upload->next(space, slot.made, rows, labels, slot.uploaded);
+    batch.features = there.features;
+    batch.labels = there.labels;
+  } else if constexpr (device_is_host) {
+    batch.features = topRows(slot.made.features, rows);
+    batch.labels = firstLabels(slot.made.labels, labels);
   }
   batch.rows_read = &slot.read.rows;
   ++_taken;

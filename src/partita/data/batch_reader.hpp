@@ -1,12 +1,15 @@
 #pragma once
 
 #include "partita/core/image_layout.hpp"
+#include "partita/data/batch_upload.hpp"
 #include "partita/data/dataset.hpp"
 
 #include <condition_variable>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace partita {
@@ -20,21 +23,30 @@ class RowSource {
   /// Copies a row as it is in `epoch`: a source that augments its rows changes them in each epoch.
   virtual void copyRow(std::size_t row, std::uint32_t epoch, Real* out) const = 0;
   virtual void expectRow(std::size_t row) const { (void)row; } ///< hint that the row will be copied soon
+
+  /// Not null: the values of `copyRow` are those of `copyBytes` after this map.
+  virtual const ByteMap* byteMap() const { return nullptr; }
+  virtual void copyBytes(std::size_t row, std::uint8_t* out) const {
+    (void)row;
+    (void)out;
+  }
 };
 
 /// The standardised features of a data set, the same in every epoch, images as they lie in memory.
 class FeatureRows : public RowSource {
  public:
-  FeatureRows(const DataSets& sets, const Dataset& set)
-      : _sets(sets), _set(set), _layout(layoutOf(sets.shape)) {}
+  FeatureRows(const DataSets& sets, const Dataset& set);
   std::int64_t width() const override { return _set.features.width(); }
   void copyRow(std::size_t row, std::uint32_t epoch, Real* out) const override;
   void expectRow(std::size_t row) const override { _set.features.prefetchRow(row); }
+  const ByteMap* byteMap() const override { return _map ? &*_map : nullptr; }
+  void copyBytes(std::size_t row, std::uint8_t* out) const override;
 
  private:
   const DataSets& _sets;
   const Dataset& _set;
   ImageLayout _layout;
+  std::optional<ByteMap> _map; ///< if the set has bytes, which are all standardised alike
 };
 
 /// The rows of a batch in a data set, and the epoch of the run that it belongs to.
@@ -59,9 +71,11 @@ class BatchReader {
 
   /// Batches 0 .. count-1 of at most `capacity` rows with the labels of `set`; `rows_of` gives the rows of
   /// each batch. A null `source` means labels only. `depth` batches are made in advance; 0 makes each one on
-  /// request. Up to `held` batches are in use at once.
+  /// request. Up to `held` batches are in use at once. They are used where they are made if the device is the
+  /// host, and uploaded otherwise.
   BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
-              std::int64_t capacity, std::int64_t depth, std::int64_t held = 1);
+              std::int64_t capacity, std::int64_t depth, std::int64_t held = 1,
+              bool uploads = !device_is_host);
   ~BatchReader();
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
@@ -71,11 +85,13 @@ class BatchReader {
 
  private:
   struct Slot {
-    PinnedMatrix features;
-    PinnedLabels labels;
+    HostBatch made;
     BatchRows read;
+    Event uploaded;
   };
 
+  Slot makeSlot(std::int64_t capacity) const;
+  const ByteMap* byteMap() const; ///< not null: batches are made of bytes
   void fill(Slot& slot, std::int64_t batch);
   void work(); // body of the thread
   void waitFor(std::int64_t batch);
@@ -84,9 +100,9 @@ class BatchReader {
   const Dataset& _set;
   RowsOf _rows_of;
   std::int64_t _count, _held, _taken = 0, _made = 0, _released = 0;
+  bool _uploads;
   std::vector<Slot> _slots;
-  std::vector<Matrix> _device_features; ///< of the held batches, only if the device is not the host
-  std::vector<Labels> _device_labels;
+  std::unique_ptr<BatchUpload> _upload; ///< null: batches are used where they are made
   bool _stop = false;
   std::exception_ptr _failure;
   std::mutex _mutex;

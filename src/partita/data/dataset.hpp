@@ -35,6 +35,10 @@ class Samples {
     return _width == 0 ? 0 : (_bytes.size() + _values.size()) / _width + _sparse.end.size();
   }
   std::size_t width() const { return _width; }
+  /// Null if samples are not stored as bytes, or if there are none.
+  const std::uint8_t* bytesOf(std::size_t row) const {
+    return _bytes.empty() ? nullptr : _bytes.data() + row * _width;
+  }
   /// Null if all values are stored.
   const SparseRows* sparse() const { return _sparse.end.empty() ? nullptr : &_sparse; }
 

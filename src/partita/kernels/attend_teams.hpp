@@ -5,12 +5,14 @@
 
 /// Causal attention by teams, for devices. A team has a tile of queries or of keys of one head, and goes
 /// through the tiles of the others in order, so that all sums have a fixed order and nothing is added
-/// atomically. The tiles of a step lie in the team's scratch memory; each work item has 2 x 2 values of a
-/// product.
+/// atomically. The tiles of a step lie in the team's scratch memory. A work item has 2 x 2 values of a
+/// product, or one where heads are so wide that their small tiles would leave threads idle.
 namespace partita::attention_teams {
 
 using detail::Head;
 using detail::no_score;
+
+constexpr std::int64_t warp = 32, team_size = 8 * warp; // threads of a team
 
 /// Positions of a tile: five tiles and two matrices of scores fit into 48 KiB.
 template <int Bound>
@@ -62,7 +64,16 @@ struct ScratchMemory {
 template <int Bound, class Store>
 KOKKOS_INLINE_FUNCTION void forProducts(const RowOfTeam& team, const ScratchTile<Bound>& a,
                                         const ScratchTile<Bound>& b, std::int64_t width, const Store& store) {
-  constexpr std::int64_t half = tile_size<Bound> / 2;
+  constexpr std::int64_t size = tile_size<Bound>, half = size / 2;
+  if constexpr (half * half < team_size) {
+    team.each(size * size, [=](std::int64_t item) {
+      const std::int64_t i = item / size, j = item - i * size;
+      Real sum = 0;
+      for (std::int64_t k = 0; k < width; ++k) sum += a(i, k) * b(j, k);
+      store(i, j, sum);
+    });
+    return;
+  }
   team.each(half * half, [=](std::int64_t item) {
     const std::int64_t i = item / half, j = item - i * half;
     Real first = 0, second = 0, third = 0, fourth = 0;
@@ -134,7 +145,7 @@ struct Place {
 template <int Bound>
 Team teams(const ExecSpace& space, const AttentionShape& shape, std::int64_t scratch_values) {
   const auto count = static_cast<int>(shape.samples * shape.heads * Place<Bound>::tilesOf(shape.positions));
-  Team policy = device_is_host ? Team(space, count, 1) : Team(space, count, 8, 32);
+  Team policy = device_is_host ? Team(space, count, 1) : Team(space, count, team_size / warp, warp);
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_values * sizeof(Real))));
   return policy;
 }
@@ -174,18 +185,28 @@ struct Forward {
       forProducts<Bound>(team, queries, keys, width, [=](std::int64_t i, std::int64_t j, Real product) {
         scores(i, j) = j < count && key + j <= begin + i ? scale * product : no_score;
       });
-      team.each(tile_size<Bound>, [=](std::int64_t i) {
-        Real top = most[i], total = 0;
-        for (std::int64_t j = 0; j < tile_size<Bound>; ++j) top = scores(i, j) > top ? scores(i, j) : top;
-        for (std::int64_t j = 0; j < tile_size<Bound>; ++j) {
-          const Real score = scores(i, j);
-          scores(i, j) = score > no_score ? rowExp(score - top) : Real(0);
-          total += scores(i, j);
-        }
-        correction[i] = rowExp(most[i] - top);
-        sum[i] = sum[i] * correction[i] + total;
-        most[i] = top;
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(member, tile_size<Bound>), [&](std::int64_t i) {
+        Real largest = no_score, total = 0;
+        Kokkos::parallel_reduce(
+            Kokkos::ThreadVectorRange(member, tile_size<Bound>),
+            [&](std::int64_t j, Real& own) { own = scores(i, j) > own ? scores(i, j) : own; },
+            Kokkos::Max<Real>(largest));
+        const Real before = most[i], top = largest > before ? largest : before;
+        Kokkos::parallel_reduce(
+            Kokkos::ThreadVectorRange(member, tile_size<Bound>),
+            [&](std::int64_t j, Real& own) {
+              const Real score = scores(i, j), weight = score > no_score ? rowExp(score - top) : Real(0);
+              scores(i, j) = weight;
+              own += weight;
+            },
+            total);
+        Kokkos::single(Kokkos::PerThread(member), [&]() {
+          correction[i] = rowExp(before - top);
+          sum[i] = sum[i] * correction[i] + total;
+          most[i] = top;
+        });
       });
+      member.team_barrier();
       team.each(rows * width,
                 [=](std::int64_t e) { own[e / width * stride + e % width] *= correction[e / width]; });
       addProduct<Bound>(team, scores, values, own, stride, rows, width);

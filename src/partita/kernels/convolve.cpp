@@ -173,8 +173,8 @@ void Convolve::forwardPortable(const ExecSpace& space, const Vector& work, const
   if (narrow::convolves(_c)) return narrow::forward(space, _c, work, in, weight, out, epilogue);
   const Scratch scratch = scratchIn(work, weight, {});
   const Matrix own = packed(space, scratch, weight);
-  if (cudnn::convolveForward(space, {_c, _operands, rows}, scratch.columns, in.data(), own.data(),
-                             out.data()))
+  if (!isOneProduct() && cudnn::convolveForward(space, {_c, _operands, rows}, scratch.columns, in.data(),
+                                                own.data(), out.data()))
     return applyEpilogue(space, perPlace(out, _c.out_channels), epilogue);
   const std::int64_t at_once = _c.rowsAtOnce(rows);
   for (std::int64_t first = 0; first < rows; first += at_once) {
@@ -276,14 +276,18 @@ void Convolve::backwardByColumns(const ExecSpace& space, const Scratch& scratch,
              keep = accumulate && !copiesWeights();
   if (rows == 0 || (!of_weight && !of_input)) return between ? between() : void();
   const Matrix own = of_input ? packed(space, scratch, weight) : weight;
-  const bool by_library =
-      cudnn::convolveBackward(space, {_c, _operands, rows}, scratch.columns, keep, in.data(), own.data(),
-                              grad.data(), scratch.weight_gradient.data(), grad_in.data());
-  for (std::int64_t first = 0; first < rows && !by_library; first += at_once) {
+  const auto by_library = [&](Real* of_weights, Real* of_inputs) {
+    return !isOneProduct() &&
+           cudnn::convolveBackward(space, {_c, _operands, rows}, scratch.columns, keep, in.data(), own.data(),
+                                   grad.data(), of_weights, of_inputs);
+  };
+  const bool weight_left = of_weight && !by_library(scratch.weight_gradient.data(), nullptr),
+             input_left = of_input && !by_library(nullptr, grad_in.data());
+  for (std::int64_t first = 0; first < rows && (weight_left || input_left); first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
     const Matrix from = perPlace(rowsFrom(grad, first, count), _c.out_channels);
-    if (of_weight) addWeightGradient(space, scratch, first > 0 || keep, rowsFrom(in, first, count), from);
-    if (of_input) inputGradient(space, scratch, own, from, rowsFrom(grad_in, first, count));
+    if (weight_left) addWeightGradient(space, scratch, first > 0 || keep, rowsFrom(in, first, count), from);
+    if (input_left) inputGradient(space, scratch, own, from, rowsFrom(grad_in, first, count));
     if (between && first + count < rows) between();
   }
   if (of_weight && copiesWeights())

@@ -58,7 +58,7 @@ struct ProductCase {
             op_b == Op::none ? 0 : 1,
             beta ? 1 : 0,
             tf32 ? 1 : 0,
-            (sums() ? 4 : 0) + (epilogue.bias != nullptr ? 2 : 0) + (epilogue.relu ? 1 : 0)};
+            (sums() ? 4 : 0) + (vector() != nullptr ? 2 : 0) + (epilogue.relu ? 1 : 0)};
   }
   std::string text() const {
     const auto size = [](const TypedMatrix& matrix) {
@@ -99,7 +99,7 @@ struct CompiledProduct {
     checkCublas(cublasLtMatmulDescInit(&operation, compute, real), "cublasLtMatmulDescInit", text);
     setOperation(CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.op_b), text);
     setOperation(CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.op_a), text);
-    setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(product.epilogue), text);
+    setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(product), text);
     if (product.vector() != nullptr) setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.vector(), text);
     describe(a, product.b, text);
     describe(b, product.a, text);
@@ -131,10 +131,11 @@ struct CompiledProduct {
   }
   static std::int32_t transposed(Op op) { return op == Op::none ? CUBLAS_OP_N : CUBLAS_OP_T; }
   /// The library's B is our A: its sums over the depth are those of our columns.
-  static std::uint32_t epilogueOf(const ProductEpilogue& epilogue) {
-    if (epilogue.sums.size > 0) return CUBLASLT_EPILOGUE_BGRADB;
-    if (epilogue.bias == nullptr) return epilogue.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-    return epilogue.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  static std::uint32_t epilogueOf(const ProductCase& product) {
+    const bool relu = product.epilogue.relu;
+    if (product.sums()) return CUBLASLT_EPILOGUE_BGRADB;
+    if (product.vector() == nullptr) return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+    return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
   }
   static void describe(cublasLtMatrixLayoutOpaque_t& layout, const TypedMatrix& matrix,
                        const std::string& text) {

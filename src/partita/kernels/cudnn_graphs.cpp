@@ -117,7 +117,8 @@ Descriptors graphOf(cudnnHandle_t handle, const Wanted& wanted) {
 }
 
 /// Does an engine give the same bits each time, and does it compute with what the operands hold? Numbers of
-/// 16 bits may be multiplied in TF32, which represents all of them.
+/// 16 bits may be multiplied in TF32, which represents all of them. For `Real`, engines that promise to pass
+/// on NaN are not fit either: in cuDNN 9 only its last resort does, instead of which columns are used.
 bool isFit(const Descriptor& configuration, Precision operands) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.raw();
@@ -127,15 +128,13 @@ bool isFit(const Descriptor& configuration, Precision operands) {
                                         CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes.data());
   const auto known = std::min<std::int64_t>(count, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   return std::none_of(notes.begin(), notes.begin() + known, [&](cudnnBackendNumericalNote_t note) {
-    if (note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) return false;
-    const bool rounds =
-        note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
-    return !(rounds && operands != Precision::single);
+    if (note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) return operands == Precision::single;
+    return note != CUDNN_NUMERICAL_NOTE_TENSOR_CORE || operands == Precision::single;
   });
 }
 
 Descriptors proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
-  constexpr std::size_t most = 16;
+  constexpr std::size_t most = 64; // those for floats come after 16 or more for tensor cores
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);

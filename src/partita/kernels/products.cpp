@@ -84,17 +84,24 @@ void loopProducts(const ExecSpace& space, bool ta, bool tb, Real alpha, const Ty
   });
 }
 
-template <class Stored>
+template <class Bias, class Stored>
 struct ApplyEpilogue {
-  ProductEpilogue epilogue;
+  const Bias* bias; // null: none
+  bool relu;
   Stored* c;
   std::int64_t stride;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
     Stored& value = c[i * stride + j];
-    const Real z = toReal(value) + (epilogue.bias != nullptr ? epilogue.bias[j] : Real(0));
-    value = fromReal<Stored>(!epilogue.relu || z > 0 ? z : Real(0));
+    const Real z = toReal(value) + (bias != nullptr ? toReal(bias[j]) : Real(0));
+    value = fromReal<Stored>(!relu || z > 0 ? z : Real(0));
   }
 };
+
+template <class Bias, class Stored>
+void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const Bias* bias, bool relu) {
+  forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
+                 ApplyEpilogue<Bias, Stored>{bias, relu, c.as<Stored>(), c.stride});
+}
 
 } // namespace
 
@@ -129,8 +136,11 @@ void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const ProductEp
   if (epilogue.empty()) return;
   withStored(c.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
-                   ApplyEpilogue<Stored>{epilogue, c.as<Stored>(), c.stride});
+    if (is_real<Stored> || epilogue.stored_bias == nullptr)
+      applyEpilogue<Real, Stored>(space, c, epilogue.bias, epilogue.relu);
+    else
+      applyEpilogue<Stored, Stored>(space, c, static_cast<const Stored*>(epilogue.stored_bias),
+                                    epilogue.relu);
   });
 }
 
@@ -147,6 +157,10 @@ void columnSums(const ExecSpace& space, const TypedMatrix& a, const TypedSpan& s
 
 bool fusesSums(Precision precision) {
   return cublaslt::multiplies(precision) || (row_teams && device_is_host);
+}
+
+bool takesStoredBias(Precision precision) {
+  return precision != Precision::single && cublaslt::multiplies(precision);
 }
 
 bool fusesEpilogues() {

@@ -8,17 +8,18 @@ namespace partita {
 
 enum class Op { none, transpose };
 
-/// What becomes of each value of C: the bias of its column is added, and negative values become 0.
+/// What becomes of each value of C: the bias of its column is added, and negative values become 0. The bias
+/// is given as `Real`, or as it is stored in the precision of C, or both.
 ///
 /// `sums`, if it is not empty, gets the sums of the columns of A, which is transposed then: if C is the
 /// gradient of weights, they are that of the bias. They are never added to what is there.
 struct ProductEpilogue {
-  const Real* bias = nullptr; ///< null: none
+  const Real* bias = nullptr;
   bool relu = false;
-  const void* stored_bias = nullptr; ///< the same numbers in the precision of C, if there are such
+  const void* stored_bias = nullptr; ///< not used if C is `Real`
   TypedSpan sums = {};
 
-  bool empty() const { return bias == nullptr && !relu; }
+  bool empty() const { return bias == nullptr && stored_bias == nullptr && !relu; }
 };
 
 /// C = alpha op(A) op(B) + beta C on row-major matrices. Every matrix product of Partita goes through here. A
@@ -36,6 +37,9 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
 
 /// The epilogue alone, without sums, on each row of C.
 void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const ProductEpilogue& epilogue);
+
+/// May a bias in the precision of C, 16 bits, be given only as it is stored?
+bool takesStoredBias(Precision precision);
 
 /// Does an epilogue cost less than a kernel of its own?
 bool fusesEpilogues();

@@ -53,8 +53,7 @@ void Attention::initialise(std::uint64_t seed, const std::string& tensor, const 
 
 void Attention::project(const ExecSpace& space, const Projection& projection, const TypedMatrix& in,
                         const TypedMatrix& out) {
-  projection.weights.forward(space, in, out,
-                             {projection.bias.values(space).data(), false, projection.bias.stored().data});
+  projection.weights.forward(space, in, out, projection.bias.asBias(space, out.precision));
 }
 
 void Attention::addGradients(const ExecSpace& space, const Projection& projection, bool accumulate,

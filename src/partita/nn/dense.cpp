@@ -94,7 +94,7 @@ void Dense::forwardHalf(const ExecSpace& space, const TypedMatrix& in, const Typ
                         const TypedMatrix& saved) const {
   const bool relu = _plan.spec.activation == Activation::relu;
   const TypedMatrix& sums = needsArgument(_plan.spec.activation) ? saved : out;
-  _weights.forward(space, in, sums, {_bias.values(space).data(), relu, _bias.stored().data});
+  _weights.forward(space, in, sums, _bias.asBias(space, out.precision, relu));
   if (!relu && _plan.spec.activation != Activation::identity) activate(space, out, saved, nullptr);
 }
 

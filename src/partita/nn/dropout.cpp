@@ -34,7 +34,8 @@ struct MaskBlocks {
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t from_block,
                                          std::int64_t to_block) const {
-    constexpr int many = 32; // more than compilers unroll, so that they vectorise instead
+    // On hosts more than compilers unroll, so that they vectorise instead; a device has no registers for it.
+    constexpr int many = device_is_host ? 32 : 1;
     const std::int64_t begin = runs.begin(item % count);
     const Run run{first_row + item / count, begin, begin + runs.length, item * runs.length};
     const std::int64_t front = begin / values_per_block, last = (run.end - 1) / values_per_block + 1;

@@ -6,6 +6,7 @@
 #include "partita/nn/norm_kernels.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace partita {
 
@@ -22,10 +23,10 @@ struct Statistics {
   }
 };
 
-template <class Stored>
+template <class Stored, class Parameter>
 struct NormaliseRow {
   const Stored* in;
-  const Real *factor, *shift; // shift may be null
+  const Parameter *factor, *shift; // shift may be null
   Stored* out;
   Statistics statistics;
   std::int64_t width;
@@ -34,7 +35,7 @@ struct NormaliseRow {
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
     const Stored* x = in + i * width;
-    const Real *g = factor, *b = shift;
+    const Parameter *g = factor, *b = shift;
     Stored* y = out + i * width;
     const Real share = Real(1) / static_cast<Real>(width);
     const Real mean = statistics.centred ? share * sumOf(row, x, width) : Real(0);
@@ -47,20 +48,21 @@ struct NormaliseRow {
     });
     if (b != nullptr) {
       row.each(width, [=](std::int64_t j) {
-        y[j] = fromReal<Stored>(g[j] * (toReal(x[j]) - mean) * inverse + b[j]);
+        y[j] = fromReal<Stored>(toReal(g[j]) * (toReal(x[j]) - mean) * inverse + toReal(b[j]));
       });
     } else {
-      row.each(width, [=](std::int64_t j) { y[j] = fromReal<Stored>(g[j] * toReal(x[j]) * inverse); });
+      row.each(width,
+               [=](std::int64_t j) { y[j] = fromReal<Stored>(toReal(g[j]) * toReal(x[j]) * inverse); });
     }
   }
 };
 
 /// With h = (x - mean) / root and e = g dJ/dy: dJ/dx = (e - mean(e) - h mean(e h)) / root; if no mean of x is
 /// subtracted, the term mean(e) is absent.
-template <class Stored>
+template <class Stored, class Parameter>
 struct NormGradientRow {
   const Stored *in, *grad_out;
-  const Real* factor;
+  const Parameter* factor;
   Stored* grad_in;
   Statistics statistics;
   std::int64_t width;
@@ -68,19 +70,20 @@ struct NormGradientRow {
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
     const Stored *x = in + i * width, *dy = grad_out + i * width;
-    const Real* g = factor;
+    const Parameter* g = factor;
     Stored* dx = grad_in + i * width;
     const Real mean = statistics.mean(i), inverse = statistics.inverse(i);
     const Real share = Real(1) / static_cast<Real>(width);
     const Real along = share * inverse * row.sum(width, [=](std::int64_t j) {
-      return g[j] * toReal(dy[j]) * (toReal(x[j]) - mean);
+      return toReal(g[j]) * toReal(dy[j]) * (toReal(x[j]) - mean);
     });
-    const Real average = statistics.centred
-                             ? share * row.sum(width, [=](std::int64_t j) { return g[j] * toReal(dy[j]); })
-                             : Real(0);
+    const Real average =
+        statistics.centred
+            ? share * row.sum(width, [=](std::int64_t j) { return toReal(g[j]) * toReal(dy[j]); })
+            : Real(0);
     row.each(width, [=](std::int64_t j) {
-      dx[j] = fromReal<Stored>(inverse *
-                               (g[j] * toReal(dy[j]) - average - (toReal(x[j]) - mean) * inverse * along));
+      dx[j] = fromReal<Stored>(
+          inverse * (toReal(g[j]) * toReal(dy[j]) - average - (toReal(x[j]) - mean) * inverse * along));
     });
   }
 };
@@ -96,12 +99,31 @@ struct FactorGradient {
   }
 };
 
+template <class Parameter>
 struct KeepGradient {
   const Real* from;
-  Real* to;
+  Parameter* to;
   bool adds;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { to[i] = adds ? to[i] + from[i] : from[i]; }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    to[i] = fromReal<Parameter>(adds ? toReal(to[i]) + from[i] : from[i]);
+  }
 };
+
+/// body(stored, parameter) with the types of activations and of parameters. These are the same, or one of
+/// them is `Real`.
+template <class Body>
+void withBoth(Precision activations, Precision parameters, const Body& body) {
+  withStored(parameters, [&](auto parameter) {
+    if (activations == Precision::single)
+      body(Real(), parameter);
+    else
+      withStored(activations, [&](auto stored) {
+        using Stored = decltype(stored);
+        using Parameter = decltype(parameter);
+        if constexpr (std::is_same_v<Stored, Parameter> || is_real<Parameter>) body(stored, parameter);
+      });
+  });
+}
 
 } // namespace
 
@@ -110,8 +132,8 @@ Norm::Norm(const LayerPlan& plan, Centre centre)
 
 void Norm::bind(const LayerNumbers& numbers) {
   LayerTensors tensors(numbers);
-  _factor = tensors.real(_width);
-  if (_centred) _shift = tensors.real(_width);
+  _factor = tensors.stored(_width);
+  if (_centred) _shift = tensors.stored(_width);
 }
 
 void Norm::initialise(std::uint64_t, const std::string& tensor, const TensorSlice& slice,
@@ -123,55 +145,61 @@ void Norm::forward(const ExecSpace& space, const Pass&, const TypedMatrix& in, c
                    const Matrix& saved) {
   const Region region(space, "partita::Norm::forward", Phase::elementwise);
   const std::int64_t rows = in.size() / _width;
-  withStored(in.precision, [&](auto stored) {
+  withBoth(in.precision, _factor.values.precision, [&](auto stored, auto parameter) {
     using Stored = decltype(stored);
+    using Parameter = decltype(parameter);
     forEachRow(space, "partita::Norm::forward_kernel", rows, _width,
-               NormaliseRow<Stored>{in.as<Stored>(), _factor.values.data(), _shift.values.data(),
-                                    out.as<Stored>(), Statistics{saved.data(), _centred}, _width,
-                                    static_cast<Real>(_plan.spec.norm.epsilon)});
+               NormaliseRow<Stored, Parameter>{in.as<Stored>(), _factor.valuesAs<Parameter>(),
+                                               _shift.valuesAs<Parameter>(), out.as<Stored>(),
+                                               Statistics{saved.data(), _centred}, _width,
+                                               static_cast<Real>(_plan.spec.norm.epsilon)});
   });
 }
 
 /// Each part of the stage has added up its positions in the work buffer.
+template <class Parameter>
 void Norm::addUpGradients(const ExecSpace& space, const Pass& pass) const {
   const std::int64_t values = (_centred ? 2 : 1) * _width;
   Real* const sums = pass.work.data();
   pass.parts->sum(space, Vector(sums, values), Vector(sums + values, pass.work.size() - values));
   forEachValue(space, "partita::Norm::keep_kernel", _width,
-               KeepGradient{sums, _factor.gradient.data(), pass.accumulate});
+               KeepGradient<Parameter>{sums, _factor.gradientAs<Parameter>(), pass.accumulate});
   if (_centred)
     forEachValue(space, "partita::Norm::keep_kernel", _width,
-                 KeepGradient{sums + _width, _shift.gradient.data(), pass.accumulate});
+                 KeepGradient<Parameter>{sums + _width, _shift.gradientAs<Parameter>(), pass.accumulate});
 }
 
 void Norm::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix&,
                     const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) {
   const Region region(space, "partita::Norm::backward", Phase::elementwise);
-  withStored(in.precision, [&](auto stored) {
+  withBoth(in.precision, _factor.values.precision, [&](auto stored, auto parameter) {
     using Stored = decltype(stored);
-    backwardStored(space, pass, in.as<Stored>(), in.size() / _width, saved, grad_out.as<Stored>(),
-                   grad_in.as<Stored>());
+    backwardStored<Stored, decltype(parameter)>(space, pass, in.as<Stored>(), in.size() / _width, saved,
+                                                grad_out.as<Stored>(), grad_in.as<Stored>());
   });
 }
 
-template <class Stored>
+template <class Stored, class Parameter>
 void Norm::backwardStored(const ExecSpace& space, const Pass& pass, const Stored* in, std::int64_t rows,
                           const Matrix& saved, const Stored* grad_out, Stored* grad_in) const {
   const Statistics statistics{saved.data(), _centred};
-  const bool shared = _plan.part && _plan.part->by_positions, keep = pass.accumulate && !shared;
-  // Of the positions that this part has, until all parts have added up theirs.
-  Real* const factor = shared ? pass.work.data() : _factor.gradient.data();
-  sumColumns(space, "partita::Norm::factor_gradient", rows, _width,
-             FactorGradient<Stored>{in, grad_out, statistics, _width}, factor, keep);
-  if (_centred) {
-    Real* const shift = shared ? pass.work.data() + _width : _shift.gradient.data();
-    sumColumns(space, "partita::Norm::shift_gradient", rows, _width, ValuesOf<Stored>{grad_out, _width},
-               shift, keep);
+  const auto add = [&](auto* factor, auto* shift, bool keep) {
+    sumColumns(space, "partita::Norm::factor_gradient", rows, _width,
+               FactorGradient<Stored>{in, grad_out, statistics, _width}, factor, keep);
+    if (_centred)
+      sumColumns(space, "partita::Norm::shift_gradient", rows, _width, ValuesOf<Stored>{grad_out, _width},
+                 shift, keep);
+  };
+  if (_plan.part && _plan.part->by_positions) { // of those that this part has, until all have added up theirs
+    add(pass.work.data(), pass.work.data() + _width, false);
+    addUpGradients<Parameter>(space, pass);
+  } else {
+    add(_factor.gradientAs<Parameter>(), _shift.gradientAs<Parameter>(), pass.accumulate);
   }
-  if (shared) addUpGradients(space, pass);
   if (grad_in == nullptr) return;
   forEachRow(space, "partita::Norm::backward_kernel", rows, _width,
-             NormGradientRow<Stored>{in, grad_out, _factor.values.data(), grad_in, statistics, _width});
+             NormGradientRow<Stored, Parameter>{in, grad_out, _factor.valuesAs<Parameter>(), grad_in,
+                                                statistics, _width});
 }
 
 } // namespace partita

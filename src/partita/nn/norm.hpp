@@ -15,6 +15,7 @@ class Norm : public PlannedLayer {
   Norm(const LayerPlan& plan, Centre centre);
 
   void bind(const LayerNumbers& numbers) override;
+  bool acceptsHalf() const override { return true; }
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
@@ -23,14 +24,15 @@ class Norm : public PlannedLayer {
                 const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
-  template <class Stored>
+  template <class Stored, class Parameter>
   void backwardStored(const ExecSpace& space, const Pass& pass, const Stored* in, std::int64_t rows,
                       const Matrix& saved, const Stored* grad_out, Stored* grad_in) const;
+  template <class Parameter>
   void addUpGradients(const ExecSpace& space, const Pass& pass) const;
 
   bool _centred; ///< layer-norm
   std::int64_t _width;
-  RealTensor _factor, _shift;
+  StoredTensor _factor, _shift;
 };
 
 } // namespace partita

@@ -43,17 +43,18 @@ struct CrossEntropyRow {
     return (1 - smoothing) * hard + smoothing / static_cast<Real>(count) * spread;
   }
 
-  template <class Row>
-  KOKKOS_INLINE_FUNCTION void learn(const Row& row, std::int64_t i, Real* g, Real sum,
-                                    std::int64_t count) const {
+  /// g = dJ/dz from exp(z - largest) and its sum.
+  template <class Row, class Exponential>
+  KOKKOS_INLINE_FUNCTION void learn(const Row& row, std::int64_t i, const Exponential& exponential, Real sum,
+                                    std::int64_t count, Real* g) const {
     const Real scale = weight / sum, spread = weight * smoothing / static_cast<Real>(count);
     const Real hard = weight * (1 - smoothing);
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
-      row.each(count, [=](std::int64_t c) { g[c] = g[c] * scale - spread - hard * target[c]; });
+      row.each(count, [=](std::int64_t c) { g[c] = exponential(c) * scale - spread - hard * target[c]; });
       return;
     }
-    row.each(count, [=](std::int64_t c) { g[c] = g[c] * scale - spread; });
+    row.each(count, [=](std::int64_t c) { g[c] = exponential(c) * scale - spread; });
     const std::int64_t own = classes(i);
     row.once([=]() { g[own] -= hard; });
   }
@@ -64,13 +65,18 @@ struct CrossEntropyRow {
     const Real* z = &logits(i, 0);
     const std::int64_t best = largestOf(row, z, count);
     const Real largest = z[best], product = targetProduct(row, i, z, largest, count);
+    const auto exponential = [=](std::int64_t c) { return rowExp(z[c] - largest); };
     Real sum = 0;
-    if (grad.size() > 0) {
+    if (grad.size() == 0) {
+      sum = row.sumInOrder(count, exponential);
+    } else if (Row::recomputes) {
+      sum = row.sumInOrder(count, exponential);
+      learn(row, i, exponential, sum, count, &grad(i, 0));
+    } else {
       Real* g = &grad(i, 0);
       sum = expRow(row, z, largest, Real(1), count, g);
-      learn(row, i, g, sum, count);
-    } else {
-      sum = row.sumInOrder(count, [=](std::int64_t c) { return rowExp(z[c] - largest); });
+      learn(
+          row, i, [=](std::int64_t c) { return g[c]; }, sum, count, g);
     }
     const PerRow results = per_row;
     const Real loss = log(sum) - product, correct = best == classes(i) ? Real(1) : Real(0);

@@ -63,6 +63,11 @@ Vector SmallTensor::values(const ExecSpace& space) const {
   return asVector(_real_values);
 }
 
+ProductEpilogue SmallTensor::asBias(const ExecSpace& space, Precision of_result, bool relu) const {
+  const bool as_stored = of_result == _values.precision && takesStoredBias(of_result);
+  return {as_stored ? nullptr : values(space).data(), relu, _values.data};
+}
+
 Vector SmallTensor::gradient(const ExecSpace& space, bool keep) const {
   if (_gradient.precision != Precision::single && keep) convert(space, _gradient, _real_gradient);
   return asVector(_real_gradient);
@@ -236,6 +241,11 @@ SmallTensor LayerTensors::small(std::int64_t size) {
   const LayerNumbers own = next(size);
   if (own.packed()) _back -= size; // otherwise there is no scratch
   return {own.parameters, own.gradients, own.scratch.data() + _back, own.gradient_scratch.data() + _back};
+}
+
+StoredTensor LayerTensors::stored(std::int64_t size) {
+  const LayerNumbers own = next(size);
+  return {own.parameters, own.gradients};
 }
 
 RealTensor LayerTensors::real(std::int64_t size) {

@@ -48,6 +48,8 @@ class SmallTensor {
   const TypedSpan& stored() const { return _values; }
   const TypedSpan& storedGradient() const { return _gradient; } ///< to be written as it is stored
   Vector values(const ExecSpace& space) const;
+  /// The epilogue that adds it to the result of a product.
+  ProductEpilogue asBias(const ExecSpace& space, Precision of_result, bool relu = false) const;
   /// To be written, or with `keep` added to; `storeGradient` must follow.
   Vector gradient(const ExecSpace& space, bool keep) const;
   void storeGradient(const ExecSpace& space) const;
@@ -127,6 +129,20 @@ class Weights {
   Real *_scratch = nullptr, *_gradient_scratch = nullptr;
 };
 
+/// A tensor, with its gradient, whose kernels read and write the numbers as they are stored.
+struct StoredTensor {
+  TypedSpan values, gradient;
+
+  template <class Stored>
+  const Stored* valuesAs() const {
+    return static_cast<const Stored*>(values.data);
+  }
+  template <class Stored>
+  Stored* gradientAs() const {
+    return static_cast<Stored*>(gradient.data);
+  }
+};
+
 /// A tensor, with its gradient, of a layer that computes with `Real` only.
 struct RealTensor {
   Vector values, gradient;
@@ -142,6 +158,7 @@ class LayerTensors {
   Weights weights(std::int64_t rows, std::int64_t columns);
   Weights table(std::int64_t rows, std::int64_t columns) const; ///< the table of the stage's embedding
   SmallTensor small(std::int64_t size);
+  StoredTensor stored(std::int64_t size);
   RealTensor real(std::int64_t size);
 
  private:

@@ -85,6 +85,8 @@ void BucketStream::run(const ExecSpace& space, const Work& work) {
     for (std::int64_t number = 0; number < _buckets; ++number) work(bucketAt(number));
     return;
   }
+  _begin.set(space);
+  _begin.holdBack(_in);
   for (std::int64_t number = 0; number < std::min(sets, _buckets); ++number) load(number);
   for (std::int64_t number = 0; number < _buckets; ++number) {
     const BufferSet& set = setOf(number);

@@ -25,7 +25,8 @@ class BucketStream {
   BucketStream(std::int64_t size, std::vector<StoredVector> vectors, std::int64_t bucket);
 
   /// `work` launches on `space` the kernels that modify a bucket; buckets run from last to first, as
-  /// gradients do. Afterwards `space` waits for the copies that are still under way.
+  /// gradients do. The first copies wait for earlier work on `space`, which may have changed the vectors;
+  /// afterwards `space` waits for the copies that are still under way.
   void run(const ExecSpace& space, const Work& work);
   /// The range [begin, end) as a bucket; requires that all vectors are on the device.
   Bucket onDevice(std::int64_t begin, std::int64_t end) const;
@@ -47,6 +48,7 @@ class BucketStream {
   bool _streams = false; ///< is any vector not on the device?
   CopyStream _in, _out;
   std::array<BufferSet, sets> _sets;
+  Event _begin;
 };
 
 } // namespace partita

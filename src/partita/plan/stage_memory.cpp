@@ -33,10 +33,11 @@ StageBuffers::StageBuffers(const StagePlan& stage, const RunConfig& config, cons
       _rows(config.strategy, place, config.training.batch), _prefetch(config.data.prefetch),
       _stored(activationPrecision(config)), _training{messagePrecision(config), _stored} {}
 
-/// A BatchReader: the batches `held`, and on hosts those that are prefetched; labels have 4 bytes.
+/// A BatchReader: the batches `held`, and on hosts those that are prefetched, on devices the one that
+/// arrives; labels have 4 bytes.
 std::int64_t StageBuffers::batches(std::int64_t rows, std::int64_t held, bool features) const {
   const std::int64_t row = 4 * _stage.positions + (features ? _stage.inputs() * _device.real_bytes : 0);
-  return (held + (_device.host ? _prefetch : 0)) * rows * row;
+  return (held + (_device.host ? _prefetch : 1)) * rows * row;
 }
 
 /// Bytes that MPI reads or writes for this many values.
@@ -78,7 +79,7 @@ std::int64_t StageBuffers::ofRelay() const {
 /// No batch is prefetched.
 std::int64_t StageBuffers::ofWorker() const {
   const std::int64_t row = 4 * _stage.positions + _stage.inputs() * _device.real_bytes;
-  return _rows.pass * row;
+  return (_device.host ? 1 : 2) * _rows.pass * row;
 }
 
 std::int64_t StageBuffers::ofJointSteps() const {

@@ -11,6 +11,7 @@ namespace {
 constexpr std::int64_t column_budget = scratchBudget(1 << 18, 1 << 26); // fits into the cache of a core
 constexpr std::int64_t narrow_budget = 1 << 17;                         // values of inputs and outputs
 constexpr std::int64_t packed_budget = 1 << 20; // values of inputs and outputs; fewer rows would cost speed
+constexpr std::int64_t real_budget = scratchBudget(1 << 20, 1 << 24); // of 16-bit ones, converted
 
 struct WindowSizes {
   const AxisSizes &kernel, &stride, &padding, &dilation;
@@ -156,7 +157,7 @@ std::int64_t ConvolutionPlan::packedRows(std::int64_t rows) const {
 
 std::int64_t ConvolutionPlan::rowsInReal(std::int64_t rows) const {
   const std::int64_t per_row = 2 * in_channels * windows.inPlaces() + out_channels * windows.outPlaces();
-  return std::clamp<std::int64_t>(packed_budget / per_row, 1, std::max<std::int64_t>(rows, 1));
+  return std::clamp<std::int64_t>(real_budget / per_row, 1, std::max<std::int64_t>(rows, 1));
 }
 
 std::int64_t ConvolutionPlan::valuesInReal(std::int64_t rows) const {

@@ -123,6 +123,7 @@ class NormRules : public LayerRules {
   std::int64_t savedValues(const LayerPlan& plan) const override {
     return (_centred ? 2 : 1) * positionsOf(plan.in);
   }
+  std::int64_t halfScratch(const LayerPlan&, std::int64_t) const override { return 0; }
   /// Gradients of the parameters while parts add them up, and room for what arrives.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t) const override {
     if (!plan.part || !plan.part->by_positions) return 0;

@@ -1,0 +1,59 @@
+#include "partita/data/batch_upload.hpp"
+
+#include "partita/core/loops.hpp"
+
+#include <utility>
+
+namespace partita {
+
+namespace {
+
+/// An item has the four bytes of a word, the first in its lowest bits.
+struct StandardiseBytes {
+  const std::uint32_t* words;
+  Real* values;
+  std::int64_t size; // values
+  Real shift, scale;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const std::uint32_t word = words[item];
+    for (int k = 0; k < 4 && 4 * item + k < size; ++k)
+      values[4 * item + k] = (static_cast<Real>(word >> 8 * k & 0xFFU) - shift) * scale;
+  }
+};
+
+} // namespace
+
+BatchUpload::BatchUpload(std::int64_t capacity, std::int64_t width, std::int64_t labels, std::int64_t held,
+                         const ByteMap* map)
+    : _map(map), _stream(false) {
+  for (std::int64_t i = 0; i <= held; ++i)
+    _places.push_back({makeMatrix("partita::BatchUpload::features", capacity, width),
+                       Labels("partita::BatchUpload::labels", labels),
+                       {}});
+}
+
+void BatchUpload::copyFeatures(const HostBatch& from, const Matrix& to) {
+  const std::int64_t rows = to.extent(0), width = to.extent(1);
+  if (rows * width == 0) return;
+  if (_map == nullptr)
+    return Kokkos::deep_copy(_stream.space(), to, PinnedMatrix(from.features.data(), rows, width));
+  forEachValue(_stream.space(), "partita::BatchUpload::standardise", (rows * width + 3) / 4,
+               StandardiseBytes{from.bytes.data(), to.data(), rows * width, _map->shift, _map->scale});
+}
+
+BatchUpload::Uploaded BatchUpload::next(const ExecSpace& space, const HostBatch& from, std::int64_t rows,
+                                        std::int64_t labels, const Event& arrived) {
+  const auto count = static_cast<std::int64_t>(_places.size()), held = count - 1;
+  if (_taken >= held) _places[(_taken - held) % count].free.set(space);
+  const Place& place = _places[_taken++ % count];
+  const Uploaded batch{topRows(place.features, rows), firstLabels(place.labels, labels)};
+  place.free.holdBack(_stream);
+  copyFeatures(from, batch.features);
+  Kokkos::deep_copy(_stream.space(), batch.labels, PinnedLabels(from.labels.data(), labels));
+  arrived.set(_stream);
+  arrived.holdBack(space);
+  return batch;
+}
+
+} // namespace partita

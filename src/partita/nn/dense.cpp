@@ -111,6 +111,13 @@ void Dense::activate(const ExecSpace& space, const TypedMatrix& out, const Typed
   });
 }
 
+/// Products with 16-bit weights round their other operand.
+bool Dense::roundsGradient(bool accumulate) const {
+  const bool read_by_products_alone = _plan.spec.activation == Activation::identity &&
+                                      (!_plan.spec.dense.bias || _weights.fusesSums(accumulate));
+  return read_by_products_alone && _weights.direct();
+}
+
 /// Does the product that gives the gradient of the weights also give that of the bias?
 bool Dense::sumsInProduct(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                           const TypedMatrix& grad_in) const {

@@ -75,6 +75,11 @@ class Layer {
   /// May these buffers be 16-bit? Otherwise they are converted for the layer, as a whole, before and after
   /// each call.
   virtual bool acceptsHalf() const { return false; }
+  /// Does a backward pass round dJ/dout, given as `Real`, wherever it reads it?
+  virtual bool roundsGradient(bool accumulate) const {
+    (void)accumulate;
+    return false;
+  }
   /// Starting values of a slice of one of its tensors. They depend only on (seed, place in the network, place
   /// in the tensor). Zeros by default.
   virtual void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,

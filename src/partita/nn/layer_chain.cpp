@@ -202,10 +202,11 @@ bool LayerChain::backwardLayer(const ExecSpace& space, const Pass& pass, std::si
 }
 
 /// A gradient as the last layer takes it: rounded, or converted in a work buffer.
-TypedMatrix LayerChain::storedGradient(const ExecSpace& space, const TypedMatrix& gradient,
+TypedMatrix LayerChain::storedGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& gradient,
                                        void* room) const {
   if (gradient.precision == _stored.back()) {
-    roundTo(space, _numbers.parameters.precision, gradient);
+    if (!_layers.back()->roundsGradient(pass.accumulate))
+      roundTo(space, _numbers.parameters.precision, gradient);
     return gradient;
   }
   const TypedMatrix copy(_stored.back(), room, gradient.rows, gradient.columns);
@@ -221,7 +222,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& whole_pass, const 
   Pass pass = whole_pass;
   const TypedMatrix first = storedInput(space, pass, in);
   std::size_t next = grad_out.data == work[0].data() ? 1 : 0;
-  TypedMatrix grad = storedGradient(space, grad_out, work[next].data());
+  TypedMatrix grad = storedGradient(space, pass, grad_out, work[next].data());
   if (grad.data != grad_out.data) next = 1 - next;
   bool travels = false; // has the exchange before the last layer begun?
   for (std::size_t i = _layers.size(); i-- > 0;) {

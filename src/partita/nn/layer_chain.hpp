@@ -79,7 +79,8 @@ class LayerChain {
   void handOn(const ExecSpace& space, std::size_t layer, const GradientReady& ready) const;
   LayerNumbers copyOf(std::size_t layer) const;
   TypedMatrix storedInput(const ExecSpace& space, Pass& pass, const TypedMatrix& in) const;
-  TypedMatrix storedGradient(const ExecSpace& space, const TypedMatrix& gradient, void* room) const;
+  TypedMatrix storedGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& gradient,
+                             void* room) const;
   /// Converts `values` columns of the plan to the columns of a call with input `in`, whose sequences may be
   /// shorter.
   TypedMatrix shaped(Precision precision, void* data, std::int64_t values, const TypedMatrix& in) const {

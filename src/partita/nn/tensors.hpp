@@ -71,6 +71,7 @@ class Weights {
           Real* scratch, Real* gradient_scratch, std::int64_t padding = row_padding);
 
   const TypedSpan& stored() const { return _values; }
+  bool direct() const; ///< are its 16-bit numbers operands of products without conversion?
   /// out = in W^T, with in [n, columns], out [n, rows]; then the epilogue.
   void forward(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
                const ProductEpilogue& epilogue = {}) const;
@@ -112,7 +113,6 @@ class Weights {
   }
   template <class Body>
   void readPanels(const ExecSpace& space, const Body& body) const;
-  bool direct() const;
   bool fits(const TypedMatrix& values) const;
   TypedMatrix paddedIn(Real* room, std::int64_t rows, std::int64_t columns) const;
   TypedMatrix rowsOf(const TypedSpan& numbers, std::int64_t first, std::int64_t count) const;

@@ -13,7 +13,7 @@ import support
 
 
 class EndedEarly(AssertionError):
-    """A run ended before something that should have come first."""
+    """A run was finished before something that should have come first."""
 
 
 class Job:
@@ -79,7 +79,8 @@ class Job:
         end = time.time() + timeout
         while not condition():
             if not self.running():
-                raise EndedEarly(f"the run ended before: {what}\n{self._text()}")
+                finished = self._process.returncode == 0
+                raise (EndedEarly if finished else AssertionError)(f"the run ended before: {what}\n{self._text()}")
             if time.time() > end:
                 raise AssertionError(f"waited {timeout} s for: {what}\n{self._text()}")
             time.sleep(0.02)

@@ -84,9 +84,26 @@ TEST_CASE("Rows: teams come to the numbers of threads", "[core]") {
   }
 }
 
+TEST_CASE("The largest of a reduction is the first of equal ones", "[core]") {
+  using Reduction = detail::FirstLargest;
+  const auto joined = [](const Reduction::Found& a, const Reduction::Found& b) {
+    Reduction::Found into = a;
+    const Reduction reduction(into);
+    reduction.join(into, b);
+    return std::pair<Real, std::int64_t>(into.value, into.place);
+  };
+  Reduction::Found none;
+  Reduction(none).init(none);
+  const Reduction::Found early{2, 3}, late{2, 7}, small{1, 0};
+  for (const Reduction::Found& other : {late, small, none}) {
+    CHECK(joined(early, other) == std::pair<Real, std::int64_t>(2, 3));
+    CHECK(joined(other, early) == std::pair<Real, std::int64_t>(2, 3));
+  }
+}
+
 TEST_CASE("Columns: teams come to the sums of all rows", "[core]") {
-  for (const std::int64_t columns : {1, 32, 33, 100}) {
-    for (const std::int64_t rows : {0, 1, 31, 70}) {
+  for (const std::int64_t columns : {1, 8, 9, 100}) {
+    for (const std::int64_t rows : {0, 1, 31, 128, 129, 300}) {
       const Values numbers = normals(rows * columns, 4), start = normals(columns, 5);
       Values expected = start;
       for (std::size_t i = 0; i < numbers.size(); ++i)

@@ -201,6 +201,13 @@ TEST_CASE("Batches are augmented the same way on any replicas, however far ahead
   CHECK(joined == whole);
 }
 
+TEST_CASE("Images that are augmented do not travel as bytes", "[data]") {
+  const DataSets sets = images(2);
+  CHECK(TrainingRows(sets, sectionOf(0, false), seed).byteMap() != nullptr);
+  CHECK(TrainingRows(sets, sectionOf(1, false), seed).byteMap() == nullptr);
+  CHECK(TrainingRows(sets, sectionOf(0, true), seed).byteMap() == nullptr);
+}
+
 TEST_CASE("Only images can be augmented, and a crop keeps some of each", "[data]") {
   CHECK(complaint(0, false, {122}).empty());
   CHECK(complaint(27, true, {3, 28, 40}).empty());

@@ -83,8 +83,8 @@ TEST_CASE("Bytes are standardised where batches are uploaded to", "[data]") {
   for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{7}, {3, 2, 5}}) {
     DataSets sets;
     sets.shape = shape;
-    sets.shift = {100.25F};
-    sets.scale = {1.0F / 64.0F};
+    sets.shift = {33.318F};
+    sets.scale = {0.0127F};
     const auto width = static_cast<std::size_t>(sets.width());
     std::vector<std::uint8_t> bytes(samples * width);
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 % 256);

@@ -254,8 +254,9 @@ TEST_CASE("The result of a product with an epilogue may be 16-bit", "[half]") {
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 7}, {64, 47, 130}}) {
       const Stored a = operandOf(precision, Op::none, m, k, 0, 1),
-                   b = operandOf(precision, Op::transpose, k, n, 0, 2), c(precision, m, n, 0, Values(m * n));
-      const Vector bias = vectorOf(normals(n, 4));
+                   b = operandOf(precision, Op::transpose, k, n, 0, 2), c(precision, m, n, 0, Values(m * n)),
+                   stored_bias(precision, 1, n, 0, normals(n, 4));
+      const Vector bias = vectorOf(stored_bias.values());
       const Matrix expected = makeMatrix("partita::test::expected", m, n);
       for (const bool relu : {false, true}) {
         gemm(space, Op::none, Op::transpose, Real(1), a.matrix(), b.matrix(), Real(0), c.matrix(),
@@ -263,7 +264,19 @@ TEST_CASE("The result of a product with an epilogue may be 16-bit", "[half]") {
         gemm(space, Op::none, Op::transpose, Real(1), a.matrix(), b.matrix(), Real(0), expected,
              {bias.data(), relu});
         // Loops round the sum before the bias is added.
-        CHECK(relativeError(c.values(), valuesOf(expected)) < (precision == Precision::bf16 ? 8e-3 : 1e-3));
+        const double tolerance = precision == Precision::bf16 ? 8e-3 : 1e-3;
+        CHECK(relativeError(c.values(), valuesOf(expected)) < tolerance);
+        const ProductEpilogue as_stored{nullptr, relu, stored_bias.matrix().data};
+        const Stored again(precision, m, n, 0, Values(m * n));
+        applyEpilogue(space, again.matrix(), as_stored); // on zeros
+        const Values found = again.values(), added = stored_bias.values();
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          const double expected_bias = added[i % added.size()];
+          CHECK(found[i] == (relu ? std::max(expected_bias, 0.0) : expected_bias));
+        }
+        if (!takesStoredBias(precision)) continue;
+        gemm(space, Op::none, Op::transpose, Real(1), a.matrix(), b.matrix(), Real(0), c.matrix(), as_stored);
+        CHECK(relativeError(c.values(), valuesOf(expected)) < tolerance);
       }
     }
   }

@@ -62,7 +62,7 @@ class Event {
   void holdBack(const ExecSpace& space) const; ///< work submitted to `space` from now on waits for the event
   void holdBack(CopyStream& copy_stream) const;
   bool reached() const; ///< is the work before it complete, where it was set last?
-  void wait() const;    ///< until then
+  void wait() const;    ///< blocks the host until then
 
  private:
   struct Point;

@@ -126,7 +126,7 @@ struct ColumnSums {
 };
 
 /// Sums of 8 neighbouring columns by a team: first 128 lanes of rows, then the sums of pairs of lanes until
-/// one is left. Few columns make many teams, because matrices with many rows often have few columns.
+/// one is left. Few columns per team make many teams, because matrices with many rows often have few columns.
 template <class Body, class Stored>
 struct TeamColumnSums {
   static constexpr int lanes = 128, columns_per_team = 8;

@@ -101,7 +101,7 @@ struct RowOfTeam {
           if (const Real here = value(i); here > own.value) own = {here, i};
         },
         detail::FirstLargest(found));
-    return found.place < count ? found.place : 0; // no value is larger than others if none is a number
+    return found.place < count ? found.place : 0; // none is found if all are NaN or -infinity
   }
   template <class Body>
   KOKKOS_INLINE_FUNCTION void each(std::int64_t count, const Body& body) const {

@@ -51,7 +51,8 @@ using PinnedLabels = Kokkos::View<std::int32_t*, Kokkos::LayoutRight, PinnedSpac
 
 using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
 using Team = Kokkos::TeamPolicy<ExecSpace>;
-/// Teams of 1024 threads, the most that devices have: compilers must give each so few registers.
+/// Teams of up to 1024 threads, the most that a device allows: compilers then give each of them few
+/// registers.
 using LargeTeam = Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<1024>>;
 
 /// The first `rows` rows of a matrix, without a copy.

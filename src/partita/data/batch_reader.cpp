@@ -43,8 +43,10 @@ BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf row
   if (depth > 0 && count > 0) _thread = std::thread([this] { work(); });
 }
 
+/// With HIP and Kokkos 3, kernels do not reach the memory in which batches are made.
 const ByteMap* BatchReader::byteMap() const {
-  return _uploads && _source != nullptr ? _source->byteMap() : nullptr;
+  constexpr bool reachable = Kokkos::SpaceAccessibility<ExecSpace, PinnedSpace>::accessible;
+  return reachable && _uploads && _source != nullptr ? _source->byteMap() : nullptr;
 }
 
 BatchReader::Slot BatchReader::makeSlot(std::int64_t capacity) const {
@@ -143,8 +145,8 @@ Batch BatchReader::next(const ExecSpace& space) {
     batch.features = there.features;
     batch.labels = there.labels;
   } else if constexpr (device_is_host) {
-    batch.features = topRows(slot.made.features, rows);
-    batch.labels = firstLabels(slot.made.labels, labels);
+    batch.features = Matrix(slot.made.features.data(), rows, slot.made.features.extent(1));
+    batch.labels = Labels(slot.made.labels.data(), labels);
   }
   batch.rows_read = &slot.read.rows;
   ++_taken;

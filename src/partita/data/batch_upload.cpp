@@ -22,11 +22,19 @@ struct StandardiseBytes {
   }
 };
 
+/// A stream is expensive to make, and each evaluation makes a reader.
+std::shared_ptr<CopyStream> uploadStream() {
+  static std::weak_ptr<CopyStream> shared;
+  std::shared_ptr<CopyStream> stream = shared.lock();
+  if (stream == nullptr) shared = stream = std::make_shared<CopyStream>(false);
+  return stream;
+}
+
 } // namespace
 
 BatchUpload::BatchUpload(std::int64_t capacity, std::int64_t width, std::int64_t labels, std::int64_t held,
                          const ByteMap* map)
-    : _map(map), _stream(false) {
+    : _map(map), _stream(uploadStream()) {
   for (std::int64_t i = 0; i <= held; ++i)
     _places.push_back({makeMatrix("partita::BatchUpload::features", capacity, width),
                        Labels("partita::BatchUpload::labels", labels),
@@ -37,8 +45,8 @@ void BatchUpload::copyFeatures(const HostBatch& from, const Matrix& to) {
   const std::int64_t rows = to.extent(0), width = to.extent(1);
   if (rows * width == 0) return;
   if (_map == nullptr)
-    return Kokkos::deep_copy(_stream.space(), to, PinnedMatrix(from.features.data(), rows, width));
-  forEachValue(_stream.space(), "partita::BatchUpload::standardise", (rows * width + 3) / 4,
+    return Kokkos::deep_copy(_stream->space(), to, PinnedMatrix(from.features.data(), rows, width));
+  forEachValue(_stream->space(), "partita::BatchUpload::standardise", (rows * width + 3) / 4,
                StandardiseBytes{from.bytes.data(), to.data(), rows * width, _map->shift, _map->scale});
 }
 
@@ -48,10 +56,10 @@ BatchUpload::Uploaded BatchUpload::next(const ExecSpace& space, const HostBatch&
   if (_taken >= held) _places[(_taken - held) % count].free.set(space);
   const Place& place = _places[_taken++ % count];
   const Uploaded batch{topRows(place.features, rows), firstLabels(place.labels, labels)};
-  place.free.holdBack(_stream);
+  place.free.holdBack(*_stream);
   copyFeatures(from, batch.features);
-  Kokkos::deep_copy(_stream.space(), batch.labels, PinnedLabels(from.labels.data(), labels));
-  arrived.set(_stream);
+  Kokkos::deep_copy(_stream->space(), batch.labels, PinnedLabels(from.labels.data(), labels));
+  arrived.set(*_stream);
   arrived.holdBack(space);
   return batch;
 }

@@ -2,6 +2,7 @@
 
 #include "partita/core/asynchronous.hpp"
 
+#include <memory>
 #include <vector>
 
 namespace partita {
@@ -49,8 +50,8 @@ class BatchUpload {
 
   const ByteMap* _map;
   std::int64_t _taken = 0;
-  std::vector<Place> _places; ///< one more than are held: the next batch arrives there
-  CopyStream _stream;
+  std::vector<Place> _places;          ///< one more than are held: the next batch arrives there
+  std::shared_ptr<CopyStream> _stream; ///< one for all uploads of the process
 };
 
 } // namespace partita

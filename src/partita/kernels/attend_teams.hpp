@@ -189,15 +189,15 @@ struct Forward {
         Real largest = no_score, total = 0;
         Kokkos::parallel_reduce(
             Kokkos::ThreadVectorRange(member, tile_size<Bound>),
-            [&](std::int64_t j, Real& own) { own = scores(i, j) > own ? scores(i, j) : own; },
+            [&](std::int64_t j, Real& best) { best = scores(i, j) > best ? scores(i, j) : best; },
             Kokkos::Max<Real>(largest));
         const Real before = most[i], top = largest > before ? largest : before;
         Kokkos::parallel_reduce(
             Kokkos::ThreadVectorRange(member, tile_size<Bound>),
-            [&](std::int64_t j, Real& own) {
+            [&](std::int64_t j, Real& part) {
               const Real score = scores(i, j), weight = score > no_score ? rowExp(score - top) : Real(0);
               scores(i, j) = weight;
-              own += weight;
+              part += weight;
             },
             total);
         Kokkos::single(Kokkos::PerThread(member), [&]() {

@@ -118,7 +118,7 @@ Descriptors graphOf(cudnnHandle_t handle, const Wanted& wanted) {
 
 /// Does an engine give the same bits each time, and does it compute with what the operands hold? Numbers of
 /// 16 bits may be multiplied in TF32, which represents all of them. For `Real`, engines that promise to pass
-/// on NaN are not fit either: in cuDNN 9 only its last resort does, instead of which columns are used.
+/// on NaN are not fit either. In cuDNN 9 this is only the last resort, and columns are used instead.
 bool isFit(const Descriptor& configuration, Precision operands) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.raw();

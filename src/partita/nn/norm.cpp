@@ -1,12 +1,12 @@
 #include "partita/nn/norm.hpp"
 
 #include "partita/comm/part_exchange.hpp"
+#include "partita/core/error.hpp"
 #include "partita/core/math.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/norm_kernels.hpp"
 
 #include <algorithm>
-#include <type_traits>
 
 namespace partita {
 
@@ -109,19 +109,17 @@ struct KeepGradient {
   }
 };
 
-/// body(stored, parameter) with the types of activations and of parameters. These are the same, or one of
-/// them is `Real`.
+/// body(stored, parameter) with the types of activations and of parameters. These are the same, or
+/// activations are `Real`.
 template <class Body>
 void withBoth(Precision activations, Precision parameters, const Body& body) {
+  PARTITA_REQUIRE(activations == parameters || activations == Precision::single,
+                  "activations and parameters of different types");
   withStored(parameters, [&](auto parameter) {
-    if (activations == Precision::single)
-      body(Real(), parameter);
+    if (activations == parameters)
+      body(parameter, parameter);
     else
-      withStored(activations, [&](auto stored) {
-        using Stored = decltype(stored);
-        using Parameter = decltype(parameter);
-        if constexpr (std::is_same_v<Stored, Parameter> || is_real<Parameter>) body(stored, parameter);
-      });
+      body(Real(), parameter);
   });
 }
 

@@ -64,8 +64,8 @@ Vector SmallTensor::values(const ExecSpace& space) const {
 }
 
 ProductEpilogue SmallTensor::asBias(const ExecSpace& space, Precision of_result, bool relu) const {
-  const bool as_stored = of_result == _values.precision && takesStoredBias(of_result);
-  return {as_stored ? nullptr : values(space).data(), relu, _values.data};
+  const bool alike = of_result == _values.precision, as_stored = alike && takesStoredBias(of_result);
+  return {as_stored ? nullptr : values(space).data(), relu, alike ? _values.data : nullptr};
 }
 
 Vector SmallTensor::gradient(const ExecSpace& space, bool keep) const {

@@ -26,6 +26,7 @@
 #include "calibrate_kernels.hpp"
 #include "calibrate_links.hpp"
 #include "commands.hpp"
+#include "plan_task.hpp"
 
 namespace partita {
 
@@ -293,9 +294,8 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
   std::optional<OutputFile> file; // first, so that a bad path is reported before minutes of measuring
   collectively(world, [&] {
     if (world.rank() != 0) return;
-    for (const std::string& deck : arguments.decks) loadDeck(deck, {});
+    for (const std::string& deck : arguments.decks) refuseInput(arguments.output, filesRead(deck, {}, ""));
     if (arguments.output.empty()) return;
-    refuseInput(arguments.output, arguments.decks);
     file.emplace(arguments.output);
   });
   if (!arguments.output.empty()) showBanner(space, world, command_line);

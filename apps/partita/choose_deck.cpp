@@ -154,9 +154,11 @@ JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<Deck
 }
 
 void chooseDeck(const DeckArguments& arguments) {
-  refuseInput(arguments.output, {arguments.deck, arguments.cluster});
+  const std::vector<std::string> inputs = filesRead(arguments.deck, arguments.overrides, arguments.cluster);
+  refuseInput(arguments.output, inputs);
+  refuseSameOutput(arguments.output, arguments.json);
   OutputFile output(arguments.output); // first, so that a bad path is reported at once
-  ResultFile file(arguments.json, {arguments.deck, arguments.cluster, arguments.output});
+  ResultFile file(arguments.json, inputs);
   const Cluster cluster = clusterOf(arguments.cluster);
   const PlanTask plan = planTask(arguments.deck, arguments.overrides, cluster);
   const std::vector<DeckChoice> choices = fastest(plan, cluster, arguments.ranks, arguments.allow_local);

@@ -152,10 +152,12 @@ void show(const PlacedDeck& placed, double one_rank, const Cluster& cluster, con
 } // namespace
 
 void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
-  ResultFile file(arguments.json, {arguments.input});
+  const std::vector<std::string> inputs = filesRead(arguments.input, arguments.overrides, arguments.cluster);
+  refuseSameOutput(arguments.output, arguments.json);
+  ResultFile file(arguments.json, inputs);
   std::optional<OutputFile> output;
   if (!arguments.output.empty()) {
-    refuseInput(arguments.output, {arguments.input, arguments.cluster});
+    refuseInput(arguments.output, inputs);
     output.emplace(arguments.output);
   }
   const Cluster cluster = clusterOf(arguments.cluster);

@@ -16,6 +16,15 @@ Cluster clusterOf(const std::string& path) {
   return path.empty() ? Cluster{} : loadCluster(path);
 }
 
+std::vector<std::string> filesRead(const std::string& deck, const std::vector<std::string>& overrides,
+                                   const std::string& cluster) {
+  const RunConfig config = loadDeck(deck, overrides);
+  std::vector<std::string> files = dataFiles(config.data);
+  for (const std::string& file : {deck, cluster, config.run.cluster})
+    if (!file.empty()) files.push_back(file);
+  return files;
+}
+
 PlanTask planTask(const std::string& deck, const std::vector<std::string>& overrides,
                   const Cluster& cluster) {
   const RunConfig config = loadDeck(deck, overrides);

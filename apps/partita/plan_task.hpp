@@ -21,6 +21,10 @@ struct PlanTask {
 };
 PlanTask planTask(const std::string& deck, const std::vector<std::string>& overrides, const Cluster& cluster);
 
+/// The files that a plan for a deck reads, and must not overwrite.
+std::vector<std::string> filesRead(const std::string& deck, const std::vector<std::string>& overrides,
+                                   const std::string& cluster);
+
 JsonObject jsonOf(const Prediction& prediction);
 /// Three digits and a unit, since steps take from microseconds to minutes.
 std::string timeText(double seconds);

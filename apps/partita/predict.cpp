@@ -143,7 +143,7 @@ void showTable(const CostModel& model, const Question& question, const Cluster& 
 
 void predict(const PredictArguments& arguments) {
   const Question question = questionOf(arguments);
-  ResultFile file(arguments.json, {arguments.deck, arguments.cluster}); // a bad path is reported at once
+  ResultFile file(arguments.json, filesRead(arguments.deck, arguments.overrides, arguments.cluster));
   const Cluster cluster = clusterOf(arguments.cluster);
   if (predictsWorkers(arguments)) return predictWorkers(arguments, question.ranks, cluster, file);
   const CostModel model = modelOf(arguments, question, cluster);

@@ -4,6 +4,7 @@
 #include "partita/io/output_file.hpp"
 #include "partita/plan/cost/refine.hpp"
 #include "partita/plan/placement/json_value.hpp"
+#include "partita/train/run_files.hpp"
 
 #include <optional>
 
@@ -44,7 +45,10 @@ void refineCluster(const CalibrateArguments& arguments) {
   const std::string& compared = runs.front().task.program->deck().run.cluster;
   Cluster cluster = loadCluster(compared);
   std::optional<OutputFile> file;
-  if (!arguments.output.empty()) file.emplace(arguments.output);
+  if (!arguments.output.empty()) {
+    for (const std::string& run : arguments.runs) refuseInput(arguments.output, filesOfRun(run));
+    file.emplace(arguments.output);
+  }
   const std::vector<std::string> lines = refine(cluster, runs);
   const std::string refined = ", refined from runs";
   if (cluster.source.find(refined) == std::string::npos) cluster.source += refined;

@@ -105,6 +105,7 @@ class CacheFile {
 };
 
 void schedule(const ScheduleArguments& arguments) {
+  refuseSameOutput(arguments.cache, arguments.json);
   ResultFile file(arguments.json, {arguments.input});
   CacheFile cache(arguments.cache, arguments.input);
   const ScheduleTask task = readScheduleTask(arguments.input);

@@ -76,11 +76,12 @@ SearchModel deckModel(const std::string& path) {
 struct Assignment {
   SearchTask task;
   std::string hash;
+  std::vector<std::string> files;
 };
 
 Assignment assignmentOf(const std::string& path) {
   const SearchSpec spec = loadSearchSpec(path);
-  Assignment assignment{spec.task(), {}};
+  Assignment assignment{spec.task(), {}, {path}};
   Sha256 hash;
   const auto add = [&](const std::string& text) { hash.update(text.data(), text.size()); };
   add(versionString() + gitHash()); // of the estimators
@@ -91,6 +92,7 @@ Assignment assignmentOf(const std::string& path) {
       throw UserError(path + ": model/file: there is no file " + file);
     const std::string text = readTextFile(file, most_model_bytes);
     add(text);
+    assignment.files.push_back(file);
     SearchModel one = describesTransformer(text) ? transformerModel(file) : deckModel(file);
     for (const SearchModel& other : assignment.task.models)
       if (other.name == one.name) throw UserError(path + ": two models have the name '" + one.name + "'");
@@ -103,10 +105,11 @@ Assignment assignmentOf(const std::string& path) {
 /// The rows that are known, in a file that a later call continues from.
 class StateFile {
  public:
-  StateFile(std::string path, const std::string& spec, std::string hash, std::size_t rows, std::size_t width)
+  StateFile(std::string path, const std::vector<std::string>& inputs, std::string hash, std::size_t rows,
+            std::size_t width)
       : _path(std::move(path)), _first(state_format + std::move(hash)), _rows(rows), _width(width) {
     if (_path.empty()) return;
-    refuseInput(_path, {spec});
+    refuseInput(_path, inputs);
     constexpr std::uint64_t most_bytes = std::uint64_t{1} << 32;
     if (regularFileExists(_path)) read(readTextFile(_path, most_bytes));
   }
@@ -142,6 +145,7 @@ class StateFile {
       throw UserError(_path + ": is the state of another search; the specification, a model or the program "
                               "has changed since");
     for (int number = 2; std::getline(lines, line); ++number) {
+      if (lines.eof()) break; // a row that was cut off is computed again
       std::istringstream words(line);
       std::string word;
       std::size_t index = _rows.size();
@@ -233,10 +237,11 @@ void runSearch(const Communicator& world, const SearchArguments& arguments) {
   std::optional<ArchitectureSearch> search;
   std::optional<StateFile> state;
   collectively(world, [&] {
-    if (world.rank() == 0) file.emplace(arguments.json, std::vector<std::string>{arguments.spec});
     assignment = assignmentOf(arguments.spec);
+    refuseSameOutput(arguments.state, arguments.json);
+    if (world.rank() == 0) file.emplace(arguments.json, assignment.files);
     search.emplace(assignment.task);
-    state.emplace(world.rank() == 0 ? arguments.state : "", arguments.spec, assignment.hash,
+    state.emplace(world.rank() == 0 ? arguments.state : "", assignment.files, assignment.hash,
                   assignment.task.accelerators.size(), search->answersPerRow() * SearchAnswer::numbers);
   });
   requireSame(world, assignment.hash, "search");

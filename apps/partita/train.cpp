@@ -6,15 +6,20 @@
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/hogbatch/decisions.hpp"
 #include "partita/train/check_plans.hpp"
 #include "partita/train/restart.hpp"
 #include "partita/train/run_files.hpp"
 #include "partita/train/signals.hpp"
 #include "partita/train/training_run.hpp"
 
+#include <filesystem>
+
 #include "commands.hpp"
 
 namespace partita {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -36,8 +41,25 @@ void setReplay(const TrainArguments& arguments, RunConfig& deck) {
     throw UserError("--replay: repeats a run from its beginning, so it cannot be used with -r");
   if (!regularFileExists(arguments.replay))
     throw UserError("--replay: '" + arguments.replay + "' does not exist");
+  readDecisions(arguments.replay); // before results are discarded
+  std::error_code ignored;
+  if (fs::equivalent(fs::weakly_canonical(arguments.replay, ignored).parent_path(), arguments.run_directory,
+                     ignored))
+    throw UserError("--replay: '" + arguments.replay + "' is in the run directory '" +
+                    arguments.run_directory + "', where it would be replaced; choose another directory");
   deck.strategy.hogbatch.replay = arguments.replay;
   deck.run.decisions = false;
+}
+
+/// A log of decisions must begin with the run.
+void checkDecisions(const TrainPlan& plan) {
+  const std::string& folder = plan.directory.path();
+  if (!plan.deck.run.decisions || plan.start.file.empty() || folder.empty()) return;
+  const std::string log = folder + "/decisions.csv";
+  if (!regularFileExists(log) || !RunFile(plan.start.file).isCheckpoint())
+    throw UserError("run/decisions: the log must begin with the run, but this run continues from " +
+                    plan.start.file + " without its log; set run/decisions=false");
+  readDecisions(log);
 }
 
 /// The parameters of a finished run in the directory where -r latest looks for a checkpoint; empty: none.
@@ -97,6 +119,7 @@ std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArgu
   collectively(world, [&] {
     plan.deck = deckOf(arguments, plan.start.file);
     if (!arguments.replay.empty()) setReplay(arguments, plan.deck);
+    if (world.rank() == 0) checkDecisions(plan); // other ranks may see its files late
     if (arguments.dry_run && world.rank() == 0)
       dryRun(plan.deck, arguments.ranks > 0 ? arguments.ranks : world.size());
   });

@@ -133,6 +133,31 @@ class Workers(RunOfWorkers):
         self.assertDone(again)
         self.assertEqual(support.summary_of(self.folder / "again")["parameters_hash"], summary["parameters_hash"])
 
+    def test_logs_that_do_not_fit(self):
+        """Nothing is lost, and no other network than that of the run is made."""
+        log, common = self.folder / "run" / "decisions.csv", ["run/decisions=true", "checkpoint/every=15", "run/epochs=2"]
+        self.train(*common)
+        wanted = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+
+        def refused(*words, ranks=1):
+            result = run("train", *words, ranks=ranks)
+            self.assertRefused(result)
+            self.assertEqual({path: path.read_bytes() for path in wanted}, wanted)
+            return result.stderr
+
+        deck, run_directory = self.folder / "run" / "deck.toml", self.folder / "run"
+        self.assertIn("is in the run directory", refused(deck, "--replay", log, "-d", run_directory, "--overwrite"))
+        self.assertIn("is not a decisions.csv", refused(deck, "--replay", deck, "-d", run_directory, "--overwrite"))
+        for words in ([f"run/epochs={epochs}"] for epochs in (1, 3)):
+            self.assertIn("has 30 steps, but the deck", refused(deck, "--replay", log, *words))
+        again = [self.deck, *WORKERS, *common]
+        self.assertIn("the log must begin with the run",
+                      refused(*again, "-r", run_directory / "parameters.h5", "-d", self.folder / "other", ranks=3))
+        self.assertIn("strategy/parts", refused(*again, "strategy/parts=2", ranks=3))
+        other = run("train", self.deck, *WORKERS, *common[:2], "run/epochs=3", "-d", run_directory, "-r", "latest", ranks=2)
+        self.assertIn("the log cannot continue with other workers", other.stderr)
+        self.assertEqual(log.read_bytes(), wanted[log])
+
     def test_other_workers_continue(self):
         self.train("checkpoint/every=15", "run/epochs=1", ranks=4)
         result = run("train", self.deck, *WORKERS, "run/epochs=2", "strategy/shared_workers=0",

@@ -15,6 +15,7 @@ import support
 from support import complaints, finish, run, start, train
 
 NOBODY = 65534
+CLUSTER = Path(__file__).resolve().parents[2] / "clusters" / "abci.toml"
 
 
 def contents(folder):
@@ -170,6 +171,41 @@ class Outputs(Protected):
         closed = subprocess.run(["bash", "-c", '"$@" <&- >&- 2>&-', "bash", sys.argv[1], "train", self.deck, "-d", kept])
         self.assertEqual(closed.returncode, 0)
         self.assertEqual((kept / "history.csv").read_text()[:7], "time_s,")
+
+
+class Plans(Protected):
+    def setUp(self):
+        super().setUp()
+        rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
+        self.data = [self.write(name, rows) for name in ("train.txt", "test.txt")]
+        self.svm = ["data/kind=libsvm", "data/train_file=train.txt", "data/test_file=test.txt", "data/classes=0",
+                    "data/samples=0", f"data/path={self.folder}"]
+        self.cluster = self.folder / "cluster.toml"
+        self.cluster.write_text("[cluster]\nname = 'two'\n")
+
+    def test_what_is_read_is_not_overwritten(self):
+        commands = {("deck", "-o"): [self.deck, "--ranks", "2"], ("deck", "--json"): [self.deck, "--ranks", "2", "-o", "out.toml"],
+                    ("place", "-o"): [self.deck, "--ranks", "2"], ("place", "--json"): [self.deck, "--ranks", "2"],
+                    ("predict", "--json"): [self.deck]}
+        before = contents(self.folder)
+        for (command, option), words in commands.items():
+            for target in (self.deck, self.cluster, *self.data):
+                with self.subTest(f"{command} {option} {target}"):
+                    result = run("plan", command, *words, *self.svm, "--cluster", self.cluster, option, target)
+                    self.assertUntouched(result, before, target, "also an input")
+        result = run("plan", "predict", self.deck, f"run/cluster={self.cluster}", "--json", self.cluster)
+        self.assertUntouched(result, before, self.cluster, "also an input")
+        for command in ("deck", "place"):
+            result = run("plan", command, self.deck, "--ranks", "2", "-o", self.folder / "a.toml", "--json",
+                         self.folder / "." / "a.toml")
+            self.assertUntouched(result, before, "two outputs have this name")
+
+    def test_runs_are_not_overwritten(self):
+        train(self.run_directory, self.deck, f"run/cluster={CLUSTER}")
+        before = contents(self.folder)
+        for name in ("parameters.h5", "summary.json", "deck.toml"):
+            result = run("plan", "calibrate", "--from", self.run_directory, "-o", self.run_directory / name)
+            self.assertUntouched(result, before, "also an input")
 
 
 class RunDirectories(Protected):

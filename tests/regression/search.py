@@ -90,6 +90,15 @@ class Search(support.RunTest):
         answers = json.loads(self.search("--state", state, "--json", "-"))["cases"][0]["answers"]
         self.assertEqual(answers["0"]["small"]["time"], 2.0 ** -20)
 
+    def test_a_row_that_was_cut_off_is_computed_again(self):
+        state, wanted, found = (self.folder / name for name in ("state", "wanted.json", "found.json"))
+        self.search("--state", state, "--json", wanted)
+        whole = state.read_text()
+        state.write_text(whole[:-20])
+        self.search("--state", state, "--json", found)
+        self.assertEqual(found.read_text(), wanted.read_text())
+        self.assertEqual(state.read_text(), whole)
+
     def test_answers(self):
         data = json.loads(self.search("--json", "-"))
         self.assertEqual([case["microbatch"] for case in data["cases"]], [1, 2])
@@ -184,8 +193,14 @@ memory = 8e6
         self.assertRefused(run("plan", "search", self.spec, "--json", self.spec), "is also an input")
         self.search("--state", self.folder / "good")
         text = (self.folder / "good").read_text()
-        (self.folder / "good").write_text(text[:-30])
+        (self.folder / "good").write_text(text[:-30] + "\n")
         self.assertRefused(run("plan", "search", self.spec, "--state", self.folder / "good"), "is not a row of a search")
+        model = self.folder / "small.toml"
+        for option in ("--json", "--state"):
+            self.assertRefused(run("plan", "search", self.spec, option, model), model, "is also an input")
+        self.assertEqual(model.read_text(), MODEL)
+        same = ("--state", self.folder / "both", "--json", self.folder / "." / ".." / self.folder.name / "both")
+        self.assertRefused(run("plan", "search", self.spec, *same), "two outputs have this name")
         for change, part in (("[[model]]\nfile = 'none.toml'", "model/file: there is no file"),
                              ("[[model]]\nfile = 'small.toml'\n[[model]]\nfile = 'small.toml'", "two models have the name"),
                              ("[[model]]\nfile = 'spec.toml'", "model: expected a section, found a list"),

@@ -343,7 +343,8 @@ void validatePartsGrid(const StrategySection& s, Diagnostics& d) {
 
 /// Ranks that share the layers of a stage must pass through it in the same order.
 void validateParts(const StrategySection& s, Diagnostics& d) {
-  d.check(s.kind != StrategyKind::local_sgd, {"strategy/parts", "strategy/kind"},
+  d.check(s.kind != StrategyKind::local_sgd && s.kind != StrategyKind::hogbatch,
+          {"strategy/parts", "strategy/kind"},
           "needs kind 'joint', 'pipeline' or 'sil', not '" + nameOf(s.kind) + "'");
   validatePartsGrid(s, d);
   const bool pipeline =

@@ -168,4 +168,14 @@ std::string dataPath(const DataSection& section, const std::string& file) {
   return (std::filesystem::path(section.path) / file).string();
 }
 
+std::vector<std::string> dataFiles(const DataSection& section) {
+  std::vector<std::string> files;
+  for (const std::string* name :
+       {&section.train_images, &section.train_labels, &section.test_images, &section.test_labels,
+        &section.train_file, &section.test_file, &section.vocabulary})
+    if (!name->empty())
+      for (const char* end : {"", ".gz"}) files.push_back(dataPath(section, *name) + end);
+  return files;
+}
+
 } // namespace partita

@@ -175,6 +175,17 @@ void refuseInput(const std::string& output, const std::vector<std::string>& inpu
       throw UserError(output + ": is also an input, as '" + input + "'; choose another name for the output");
 }
 
+void refuseSameOutput(const std::string& one, const std::string& other) {
+  if (one.empty() || other.empty()) return;
+  std::error_code ignored;
+  const auto whole = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  };
+  const bool special = fs::exists(one, ignored) && !fs::is_regular_file(one, ignored);
+  if (!special && whole(one) == whole(other))
+    throw UserError(other + ": two outputs have this name; choose another one for one of them");
+}
+
 namespace {
 
 [[noreturn]] void systemFailure(const std::string& path) {

@@ -45,6 +45,9 @@ class OutputFile {
 /// destroy what is being read.
 void refuseInput(const std::string& output, const std::vector<std::string>& inputs);
 
+/// Throws UserError if both are the same file, which need not exist yet. Empty names are no files.
+void refuseSameOutput(const std::string& one, const std::string& other);
+
 /// Makes the system start writing a file to disk while the file is still being filled. Otherwise disk writes
 /// begin only at synchronisation, and both times add up. Does nothing on systems without such a call.
 class WriteBehind {

@@ -126,10 +126,7 @@ TrainedInput trainedInput(const RunFacts& facts) {
 /// The files that are read, and must not be overwritten.
 std::vector<std::string> inputsOf(const std::string& run, const DataSection& data) {
   std::vector<std::string> files = filesOfRun(run);
-  for (const std::string* name : {&data.train_images, &data.train_labels, &data.test_images,
-                                  &data.test_labels, &data.train_file, &data.test_file, &data.vocabulary})
-    if (!name->empty())
-      for (const char* end : {"", ".gz"}) files.push_back(dataPath(data, *name) + end);
+  for (const std::string& file : dataFiles(data)) files.push_back(file);
   return files;
 }
 

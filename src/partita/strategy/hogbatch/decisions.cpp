@@ -81,6 +81,7 @@ void DecisionLog::flush() {
 
 std::vector<Decision> readDecisions(const std::string& path) {
   std::ifstream file(path);
+  if (!file) throw UserError(path + ": cannot be read: " + std::strerror(errno));
   std::string row;
   if (!std::getline(file, row) || row != columns)
     throw UserError(path + ": is not a decisions.csv of a run with run/decisions = true");

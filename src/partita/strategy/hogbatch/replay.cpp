@@ -21,11 +21,27 @@ std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::str
     const Decision& d = updates[i];
     if (d.applied != static_cast<std::int64_t>(i) || d.read > d.applied)
       throw UserError(path + ": update " + std::to_string(i) + " is missing or out of order");
-    if (d.first + d.count > samples)
-      throw UserError(path + ": names sample " + std::to_string(d.first + d.count) + " of an epoch of " +
+    if (d.count > samples || d.first > samples - d.count)
+      throw UserError(path + ": names samples from " + std::to_string(d.first) + " on of an epoch of " +
                       std::to_string(samples) + "; is it a run on other data?");
   }
   return updates;
+}
+
+/// A log that ends before or after the deck would give another network than its run.
+void requireWhole(const std::vector<Decision>& all, const std::string& path, const SampleProgress& progress,
+                  std::int64_t steps) {
+  std::int64_t epoch = 0, done = 0;
+  for (const Decision& decision : all) {
+    if (decision.epoch > epoch) done = 0;
+    epoch = std::max(epoch, decision.epoch);
+    if (decision.epoch == epoch) done = std::max(done, decision.first + decision.count);
+  }
+  const std::int64_t found = progress.step(epoch, done);
+  if (found != steps)
+    throw UserError(path + ": has " + std::to_string(found) + " steps, but the deck " +
+                    std::to_string(steps) + "; run/steps=" + std::to_string(found) +
+                    " repeats what the log has");
 }
 
 } // namespace
@@ -37,6 +53,7 @@ HogbatchReplay::HogbatchReplay(const RunContext& context)
   const std::string& path = context.config.strategy.hogbatch.replay;
   const std::vector<Decision> all = readDecisions(path);
   _decisions = updatesOf(all, path, _progress.samples());
+  requireWhole(all, path, _progress, context.length.steps);
   for (std::size_t i = 0; i < _decisions.size(); ++i) _unread.emplace(_decisions[i].read, i);
 }
 

@@ -30,8 +30,12 @@ def merged(word, pair, token):
 def main():
     if len(sys.argv) != 3 or not sys.argv[2].isdigit():
         sys.exit(__doc__)
-    with open(sys.argv[1], "rb") as file:
-        words = collections.Counter(tuple(word) for word in re.findall(rb"\s?[^\s]+|\s+", file.read()))
+    try:
+        with open(sys.argv[1], "rb") as file:
+            text = file.read()
+    except OSError as error:
+        sys.exit(f"byte_pairs.py: {error}")
+    words = collections.Counter(tuple(word) for word in re.findall(rb"\s?[^\s]+|\s+", text))
     for token in range(256, int(sys.argv[2])):
         counts = pairs_of(words)
         if not counts:

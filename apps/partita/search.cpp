@@ -243,6 +243,7 @@ void runSearch(const Communicator& world, const SearchArguments& arguments) {
     search.emplace(assignment.task);
     state.emplace(world.rank() == 0 ? arguments.state : "", assignment.files, assignment.hash,
                   assignment.task.accelerators.size(), search->answersPerRow() * SearchAnswer::numbers);
+    state->write(); // so that a bad path is reported before the work
   });
   requireSame(world, assignment.hash, "search");
   priceAll(world, assignment.task, *search, *state);

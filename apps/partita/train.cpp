@@ -109,7 +109,8 @@ bool isOver(const Communicator& world, const TrainArguments& arguments, const Tr
 } // namespace
 
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments) {
-  Signals::listen(); // from here on, a request for a checkpoint must not end a run that has not begun
+  // From here on, a request for a checkpoint must not end a run that has not begun.
+  if (!arguments.dry_run) Signals::listen();
   TrainPlan plan{RunDirectory(world, arguments.dry_run ? "" : arguments.run_directory),
                  {"", arguments.restart == "latest", arguments.overwrite},
                  {}};

@@ -206,6 +206,16 @@ class Stopping(support.RunTest):
                     self.assertDone(run("info", path))
                 train(self.kept, self.deck, *overrides, "-r", "latest", "optimiser/learning_rate=0.001", ranks=ranks)
 
+    def test_divergence_in_the_last_step(self):
+        for ranks in (1, 2):
+            result = run("train", self.deck, "strategy/kind=joint", "optimiser/kind=sgd", "optimiser/learning_rate=1e30",
+                         "run/steps=1", f"strategy/replicas={ranks}", "-d", self.folder / f"run{ranks}", ranks=ranks)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            ours = [line for line in complaints(result) if line.startswith("partita:")]
+            self.assertEqual(len(ours), 1, result.stderr)
+            self.assertIn("after the last step, the loss of the evaluation is not finite", ours[0])
+            self.assertFalse((self.folder / f"run{ranks}" / "summary.json").exists())
+
     def test_directory_in_use(self):
         overrides = ["run/seed=5", "strategy/input=free"]
         for ranks in (1, 2):

@@ -3,11 +3,14 @@
 #include "partita/comm/message.hpp"
 #include "partita/comm/wait_times.hpp"
 #include "partita/core/clock.hpp"
+#include "partita/core/error.hpp"
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
 #include "partita/nn/softmax.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
+
+#include <cmath>
 
 namespace partita {
 
@@ -195,7 +198,10 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   report.stage_accuracy = result.accuracy;
   report.stage_loss = result.loss;
   _context.observer.onEvaluation(report);
-  const double seconds = secondsSince(start);
+  const double loss = report.stage_loss.back(), seconds = secondsSince(start);
+  if (step == _steps && set.size() > 0 && !std::isfinite(loss) && _context.grid.world().rank() == 0)
+    throw RunError("after the last step, the loss of the evaluation is not finite (try a smaller "
+                   "optimiser/learning_rate)");
   _context.clock.evaluated(seconds);
   return seconds;
 }

@@ -163,7 +163,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   });
   Setup setup(world, deck, trainedInput(facts));
   const int all = setup.grid.plan().stages, stages = request.stages > 0 ? request.stages : all;
-  checkStageCount(setup.config, all, stages);
+  collectively(world, [&] { checkStageCount(setup.config, all, stages); });
   showMessagePaths(setup.grid);
   collectively(world, [&] {
     const RunFile opened(file);

@@ -24,7 +24,8 @@ constexpr double fast = 8000.0, seconds = 1.25; // examples/s of the fast worker
 
 const std::vector<double> rates{0.05, 0.1, 0.2, 0.4}; ///< for a batch of `start`; other batches scale them
 
-RunConfig deckOf(double rate, const std::string& log) {
+/// The deck of a run that ended after so many steps.
+RunConfig deckOf(double rate, std::int64_t steps, const std::string& log) {
   RunConfig deck =
       smallDeck({"strategy/kind=hogbatch", "strategy/stages=1", "strategy/shared_workers=0",
                  "optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/schedule=constant",
@@ -32,6 +33,7 @@ RunConfig deckOf(double rate, const std::string& log) {
                  "data/samples=" + std::to_string(samples), "data/test_samples=1000",
                  "training/batch=" + std::to_string(start),
                  "network/layers=[{type='dense',units=32,activation='tanh'},{type='dense'}]"});
+  deck.run.steps = steps;
   deck.strategy.hogbatch.replay = log;
   return deck;
 }
@@ -80,14 +82,18 @@ class Clock {
     std::vector<TimedUpdate> updates;
     playCourse(mix, epochs, &updates);
     REQUIRE(updates.back().seconds > seconds); // the run lasts long enough
+    std::int64_t steps = 0;
     {
       DecisionLog log(_log, 0, false);
       std::int64_t number = 0;
-      for (const TimedUpdate& update : updates)
-        if (update.seconds <= seconds) log.add(decisionOf(update, number++, rate));
+      for (const TimedUpdate& update : updates) {
+        if (update.seconds > seconds) continue;
+        log.add(decisionOf(update, number++, rate));
+        steps = std::max(steps, stepAfter(update));
+      }
       log.flush();
     }
-    SmallRun run(groupOf(1), deckOf(rate, _log));
+    SmallRun run(groupOf(1), deckOf(rate, steps, _log));
     try {
       return run.train().evaluate().loss.front();
     } catch (const RunError&) { // the rate is too large
@@ -96,6 +102,12 @@ class Clock {
   }
 
  private:
+  static std::int64_t stepAfter(const TimedUpdate& update) {
+    constexpr std::int64_t per_epoch = samples / start;
+    const std::int64_t done = update.first + update.count;
+    return update.epoch * per_epoch + (done >= samples ? per_epoch : std::min(done / start, per_epoch - 1));
+  }
+
   static Decision decisionOf(const TimedUpdate& update, std::int64_t number, double rate) {
     Decision decision;
     decision.number = number;

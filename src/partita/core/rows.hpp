@@ -54,8 +54,10 @@ class FirstLargest {
     Real value;
     std::int64_t place;
   };
+  // NOLINTBEGIN(readability-identifier-naming): Kokkos asks for these names
   using reducer = FirstLargest;
   using value_type = Found;
+  // NOLINTEND(readability-identifier-naming)
   using result_view_type = Kokkos::View<Found, HostSpace, Kokkos::MemoryUnmanaged>;
 
   KOKKOS_INLINE_FUNCTION explicit FirstLargest(Found& found) : _found(found) {}

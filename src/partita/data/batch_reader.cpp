@@ -23,6 +23,7 @@ void FeatureRows::copyRow(std::size_t row, std::uint32_t /*epoch*/, Real* out) c
 
 void FeatureRows::copyBytes(std::size_t row, std::uint8_t* out) const {
   const std::uint8_t* bytes = _set.features.bytesOf(row);
+  PARTITA_REQUIRE(bytes != nullptr, "a set without bytes");
   if (_layout.trivial()) {
     std::copy_n(bytes, width(), out);
     return;

@@ -148,8 +148,8 @@ class Workers(RunOfWorkers):
         deck, run_directory = self.folder / "run" / "deck.toml", self.folder / "run"
         self.assertIn("is in the run directory", refused(deck, "--replay", log, "-d", run_directory, "--overwrite"))
         self.assertIn("is not a decisions.csv", refused(deck, "--replay", deck, "-d", run_directory, "--overwrite"))
-        for words in ([f"run/epochs={epochs}"] for epochs in (1, 3)):
-            self.assertIn("has 30 steps, but the deck", refused(deck, "--replay", log, *words))
+        for epochs in (1, 3):
+            self.assertIn("has 30 steps, but the deck", refused(deck, "--replay", log, f"run/epochs={epochs}"))
         again = [self.deck, *WORKERS, *common]
         self.assertIn("the log must begin with the run",
                       refused(*again, "-r", run_directory / "parameters.h5", "-d", self.folder / "other", ranks=3))

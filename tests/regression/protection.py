@@ -184,9 +184,9 @@ class Plans(Protected):
         self.cluster.write_text("[cluster]\nname = 'two'\n")
 
     def test_what_is_read_is_not_overwritten(self):
-        commands = {("deck", "-o"): [self.deck, "--ranks", "2"], ("deck", "--json"): [self.deck, "--ranks", "2", "-o", "out.toml"],
-                    ("place", "-o"): [self.deck, "--ranks", "2"], ("place", "--json"): [self.deck, "--ranks", "2"],
-                    ("predict", "--json"): [self.deck]}
+        two = [self.deck, "--ranks", "2"]
+        commands = {("deck", "-o"): two, ("deck", "--json"): [*two, "-o", self.folder / "out.toml"],
+                    ("place", "-o"): two, ("place", "--json"): two, ("predict", "--json"): [self.deck]}
         before = contents(self.folder)
         for (command, option), words in commands.items():
             for target in (self.deck, self.cluster, *self.data):

@@ -23,6 +23,7 @@
 #include <sstream>
 
 #include "commands.hpp"
+#include "plan_task.hpp"
 #include "result_file.hpp"
 #include "search_results.hpp"
 
@@ -92,8 +93,10 @@ Assignment assignmentOf(const std::string& path) {
       throw UserError(path + ": model/file: there is no file " + file);
     const std::string text = readTextFile(file, most_model_bytes);
     add(text);
-    assignment.files.push_back(file);
-    SearchModel one = describesTransformer(text) ? transformerModel(file) : deckModel(file);
+    const bool transformer = describesTransformer(text);
+    for (const std::string& read : transformer ? std::vector<std::string>{file} : filesRead(file, {}, ""))
+      assignment.files.push_back(read);
+    SearchModel one = transformer ? transformerModel(file) : deckModel(file);
     for (const SearchModel& other : assignment.task.models)
       if (other.name == one.name) throw UserError(path + ": two models have the name '" + one.name + "'");
     assignment.task.models.push_back(std::move(one));

@@ -158,6 +158,39 @@ class Workers(RunOfWorkers):
         self.assertIn("the log cannot continue with other workers", other.stderr)
         self.assertEqual(log.read_bytes(), wanted[log])
 
+    def test_logs_with_gaps(self):
+        """The updates before a checkpoint are in its log, or the run does not continue with it."""
+        folder, common = self.folder / "run", ["checkpoint/every=15", "run/decisions=true"]
+        log = folder / "decisions.csv"
+        self.train(*common, "run/epochs=1")
+        again = ["train", self.deck, *WORKERS, *common, "-d", folder, "-r", "latest"]
+        whole = log.read_text().splitlines(keepends=True)
+        log.write_text("".join(whole[:3] + whole[4:]))
+        result = run(*again, "run/epochs=2", ranks=3)
+        self.assertRefused(result, f"the log has {len(whole) - 2} of the {len(whole) - 1} updates before")
+        log.write_text("".join(whole))
+        self.train("checkpoint/every=15", "run/epochs=2", "-r", "latest")  # without the log, which is then of another run
+        self.assertFalse(log.exists())
+        self.assertEqual((folder / "decisions.csv.superseded").read_text(), "".join(whole))
+        self.assertRefused(run(*again, "run/epochs=3", ranks=3), "the log must begin with the run")
+
+    def test_logs_need_a_directory(self):
+        words = [self.deck, *WORKERS, "run/decisions=true"]
+        self.assertRefused(run("train", *words, ranks=2), "run/decisions: decisions.csv needs a run directory (-d)")
+        self.assertDone(run("train", *words, "-n", "--ranks", "2"))
+
+    def test_stopped_replay(self):
+        """Says that it cannot be continued."""
+        self.train("run/decisions=true", "run/epochs=1000", "run/evaluate_every=0")
+        log, again = self.folder / "run" / "decisions.csv", self.folder / "again"
+        with Job("train", self.folder / "run" / "deck.toml", "--replay", log, "-d", again) as job:
+            job.until(lambda: "hogbatch" in job.said(), "the plan")
+            job.signal(signal.SIGTERM)
+            result = job.finish()
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertEqual(complaints(result), ["partita: stopped (SIGTERM); a replay cannot be continued, only started again "
+                                              "with --overwrite"])
+
     def test_other_workers_continue(self):
         self.train("checkpoint/every=15", "run/epochs=1", ranks=4)
         result = run("train", self.deck, *WORKERS, "run/epochs=2", "strategy/shared_workers=0",
@@ -211,7 +244,7 @@ class Workers(RunOfWorkers):
                  "strategy/shared_workers: 2 exceeds the number of workers, 1 (rank 0 coordinates)"),
                 (2, ["strategy/slowdown=[1, 2]"],
                  "strategy/slowdown: lists 2 workers, but the run has 1 (rank 0 coordinates)"),
-                (2, ["strategy/speeds=[1, 2]"],
+                (2, ["strategy/rule=synchronous", "strategy/speeds=[1, 2]"],
                  "strategy/speeds: lists 2 workers, but the run has 1 (rank 0 coordinates)"),
                 (2, [norm], "keeps running statistics, which workers of strategy/kind 'hogbatch' cannot share"),
                 (1, ["--replay", self.deck], "--replay: ")):

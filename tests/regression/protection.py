@@ -200,6 +200,38 @@ class Plans(Protected):
                          self.folder / "." / "a.toml")
             self.assertUntouched(result, before, "two outputs have this name")
 
+    def test_models_of_a_search_are_not_overwritten(self):
+        """Nor what their decks read."""
+        deck = self.write("svm.toml", f"""
+[run]
+cluster = "{self.cluster}"
+[data]
+kind = "libsvm"
+path = "{self.folder}"
+train_file = "train.txt"
+test_file = "test.txt"
+[network]
+layers = [{{ type = "dense", units = 8 }}, {{ type = "dense" }}]
+[training]
+batch = 10
+""")
+        spec = self.write("spec.toml", """
+[search]
+devices = 2
+batch = 4
+[architectures]
+every = 10000
+[[model]]
+file = "svm.toml"
+[[case]]
+memory = 8e6
+""")
+        before = contents(self.folder)
+        for option in ("--json", "--state"):
+            for target in (deck, self.cluster, *self.data):
+                with self.subTest(f"{option} {target}"):
+                    self.assertUntouched(run("plan", "search", spec, option, target), before, target, "also an input")
+
     def test_runs_are_not_overwritten(self):
         train(self.run_directory, self.deck, f"run/cluster={CLUSTER}")
         before = contents(self.folder)

@@ -140,6 +140,12 @@ const std::vector<BadDeck> wrong_combinations{
      "deck.toml:10:13: run/precision: 'hogbatch' needs precision 'float', not 'bf16'"},
     {hogbatch + "wire = \"bf16\"\n" + hogbatch_sgd,
      "deck.toml:6:8: strategy/wire: 'hogbatch' needs wire 'float', not 'bf16'"},
+    {hogbatch + "replicas = 2\n" + hogbatch_sgd, "deck.toml:6:12: strategy/replicas: with 'hogbatch' every "
+                                                 "rank but the first is a worker (allowed 0 or 1)"},
+    {hogbatch + hogbatch_sgd + "[run]\ntrace = 5",
+     "deck.toml:10:9: run/trace: 'hogbatch' has no schedule to trace (allowed 0)"},
+    {hogbatch + "speeds = [1, 4]\n" + hogbatch_sgd,
+     "deck.toml:6:10: strategy/speeds: needs rule 'synchronous', not 'adaptive'"},
     {hogbatch + "lower = 64\nupper = 32\n" + hogbatch_sgd,
      "deck.toml:6:9: strategy/lower: 64 is above the upper bound, 32"},
     {hogbatch + "upper = 64\n" + hogbatch_sgd, "deck.toml:6:9: training/batch: the first batch of a replica "

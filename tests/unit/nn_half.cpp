@@ -153,9 +153,8 @@ Passed pass(std::vector<Stage>& stages, const Matrix& in) {
     std::vector<TypedMatrix> flow{in};
     for (std::size_t s = 0; s < stages.size(); ++s)
       flow.push_back(stages[s].forward(space, pass, flow.back(), tapes[s]));
-    const Matrix loss_gradient = stages.back().outputGradient(flow.back());
-    assign(loss_gradient, normals(flow.back().size(), 3));
-    TypedMatrix grad = loss_gradient;
+    TypedMatrix grad = stages.back().gradientFor(flow.back());
+    copyValues(space, matrixOf(rows, grad.columns, normals(grad.size(), 3)), grad);
     std::vector<TypedRows> memory;
     for (std::size_t s = stages.size(); s-- > 0;) {
       TypedMatrix before;
@@ -244,6 +243,11 @@ TEST_CASE("Activations of 16 bits and their gradients take half the memory", "[h
   const Tape tape = stage.makeTape(rows);
   for (std::size_t i = 0; i + 1 < tape.outputs.size(); ++i) CHECK(tape.outputs[i].half());
   CHECK_FALSE(tape.outputs.back().half());
+  // Those of tokens do not.
+  const StagePlan tokens = plansOf(cases(false).back(), Precision::bf16).front();
+  CHECK(tokens.layers.back().outputPrecision() == Precision::bf16);
+  CHECK_FALSE(tokens.copiesOutput());
+  CHECK(stagesOf({tokens}, Precision::bf16).front().makeTape(rows).outputs.back().half());
   RunConfig parts;
   parts.network = wide.network;
   parts.run.precision = Precision::bf16;

@@ -1,6 +1,10 @@
 #include "partita/nn/loss.hpp"
 #include "partita/nn/softmax.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
@@ -57,6 +61,53 @@ TEST_CASE("Cross-entropy of known probabilities", "[nn]") {
         Approx(0.9 * loss1 + 0.1 * loss0));
   CHECK(evaluate(*makeCrossEntropy(0.0), output, {labelsOf({0}), matrixOf(1, 2, {0.3, 0.7})}).loss ==
         Approx(0.3 * loss0 + 0.7 * loss1));
+}
+
+/// All ranks that sum up the gradients must see that one of them has a bad loss.
+TEST_CASE("The gradient of a loss that is not finite is not finite either", "[nn]") {
+  constexpr double infinity = std::numeric_limits<double>::infinity(), huge = 1e30;
+  const auto some_nan = [](const Values& values) {
+    return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+  };
+  const auto check = [&](Loss& loss, const Values& output, const Targets& targets) {
+    const Matrix grad = makeMatrix("partita::test::grad", 2, 3);
+    CHECK_FALSE(std::isfinite(evaluate(loss, matrixOf(2, 3, output), targets, grad).loss));
+    CHECK(some_nan(valuesOf(grad)));
+  };
+  const Targets classes{labelsOf({0, 2}), Matrix()},
+      mixed{classes.classes, matrixOf(2, 3, {0.5, 0.5, 0.0, 0.2, 0.3, 0.5})};
+  for (const Targets& targets : {classes, mixed}) {
+    for (const double bad : {infinity, -infinity}) {
+      check(*makeCrossEntropy(0.0), {1.0, 2.0, 3.0, 1.0, 2.0, bad}, targets);
+      check(*makeCrossEntropy(0.1), {bad, 2.0, 3.0, 1.0, 2.0, 3.0}, targets);
+    }
+    if (sizeof(Real) == sizeof(float)) // the square is infinite, the difference is not
+      check(*makeLabelMse(makeOneHotLabels(3), 2), {huge, 2.0, 3.0, 1.0, 2.0, 3.0}, targets);
+  }
+}
+
+TEST_CASE("Cross-entropy of logits of 16 bits is that of the numbers that are stored", "[nn][half]") {
+  constexpr std::int64_t rows = 5, columns = 300;
+  const Targets targets{labelsOf({0, 7, 299, 150, 7}), Matrix()};
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    const Matrix output = matrixOf(rows, columns, normals(rows * columns, 4)),
+                 grad = makeMatrix("partita::test::grad", rows, columns);
+    roundTo(space, precision, output);
+    const TypedRows stored("partita::test::stored", precision, rows, columns),
+        stored_grad("partita::test::stored_grad", precision, rows, columns);
+    copyValues(space, output, stored.top(rows));
+    const auto loss = makeCrossEntropy(0.1);
+    const Score::Sums expected = evaluate(*loss, output, targets, grad);
+    Score score(rows);
+    loss->evaluate(space, stored.top(rows), targets, Real(1), stored_grad.top(rows), score);
+    const Score::Sums found = score.take(space);
+    CHECK(found.loss == expected.loss);
+    CHECK(found.correct == expected.correct);
+    const Matrix found_grad = makeMatrix("partita::test::found_grad", rows, columns);
+    copyValues(space, stored_grad.top(rows), found_grad);
+    roundTo(space, precision, grad);
+    CHECK(relativeError(valuesOf(found_grad), valuesOf(grad)) < 1e-3); // sums have another order
+  }
 }
 
 TEST_CASE("Hits are counted against the class, also where a distribution is learnt", "[nn]") {

@@ -5,6 +5,7 @@
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
+#include "support/file_size_limit.hpp"
 
 namespace partita::test::strategy_hogbatch {
 
@@ -137,6 +138,21 @@ TEST_CASE("Decisions are exact, and a continued log keeps those of its updates",
   CHECK(readDecisions(path).size() == 6);
   { const DecisionLog continued(path, 2, false); }
   CHECK(readDecisions(path).size() == 3);
+}
+
+TEST_CASE("A log that cannot be continued keeps all its rows", "[hogbatch]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("decisions.csv");
+  {
+    DecisionLog log(path, 0, false);
+    for (std::int64_t number = 0; number < 20; ++number) log.add(decision(number, number, 0.1));
+    log.flush();
+  }
+  {
+    const FileSizeLimit full(300); // a few rows
+    CHECK_THROWS_AS(DecisionLog(path, 19, false), UserError);
+  }
+  CHECK(readDecisions(path).size() == 20);
 }
 
 TEST_CASE("What is no log of decisions is refused with its place", "[hogbatch]") {

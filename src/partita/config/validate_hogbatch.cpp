@@ -22,6 +22,14 @@ void validateUpdates(const RunConfig& c, Diagnostics& d) {
           "'hogbatch' needs wire 'float', not '" + nameOf(c.strategy.wire) + "'");
 }
 
+/// Keys that a user would expect to change something, although they do not.
+void validateUnused(const RunConfig& c, Diagnostics& d) {
+  const std::string kind = "strategy/kind";
+  d.check(c.strategy.replicas <= 1, {"strategy/replicas", kind},
+          "with 'hogbatch' every rank but the first is a worker (allowed 0 or 1)");
+  d.check(c.run.trace == 0, {"run/trace", kind}, "'hogbatch' has no schedule to trace (allowed 0)");
+}
+
 void validateBounds(const RunConfig& c, bool shared, Diagnostics& d) {
   const HogbatchSection& s = c.strategy.hogbatch;
   const HogbatchSection::Bounds bounds = s.bounds(shared, c.training.batch);
@@ -44,6 +52,8 @@ void validateRule(const RunConfig& c, Diagnostics& d) {
     if (s.shared_workers > 0 && (s.lower_shared > 0 || s.upper_shared > 0 || s.batch_shared > 0))
       validateBounds(c, true, d);
   }
+  d.check(s.speeds.empty() || s.rule == WorkerRule::synchronous, {"strategy/speeds", "strategy/rule"},
+          "needs rule 'synchronous', not '" + nameOf(s.rule) + "'");
   if (s.rule != WorkerRule::synchronous) return;
   d.check(s.staleness == StalenessRule::none, {"strategy/staleness", "strategy/rule"},
           "no update is late with rule 'synchronous' (allowed 'none')");
@@ -61,6 +71,7 @@ void validateHogbatch(const RunConfig& c, Diagnostics& d) {
           "needs kind 'hogbatch', not '" + nameOf(c.strategy.kind) + "'");
   if (!runs) return;
   validateUpdates(c, d);
+  validateUnused(c, d);
   validateRule(c, d);
 }
 

@@ -7,6 +7,17 @@
 
 namespace partita {
 
+namespace {
+
+/// The map of the bytes that batches are made of; null if they are made of features. With HIP and Kokkos 3,
+/// kernels do not reach the memory in which batches are made.
+const ByteMap* mapOf(const RowSource* source, bool uploads) {
+  constexpr bool reachable = Kokkos::SpaceAccessibility<ExecSpace, PinnedSpace>::accessible;
+  return reachable && uploads && source != nullptr ? source->byteMap() : nullptr;
+}
+
+} // namespace
+
 FeatureRows::FeatureRows(const DataSets& sets, const Dataset& set)
     : _sets(sets), _set(set), _layout(layoutOf(sets.shape)) {
   if (set.features.bytesOf(0) != nullptr && sets.shift.size() == 1) _map = {sets.shift[0], sets.scale[0]};
@@ -36,18 +47,12 @@ void FeatureRows::copyBytes(std::size_t row, std::uint8_t* out) const {
 BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
                          std::int64_t capacity, std::int64_t depth, std::int64_t held, bool uploads)
     : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count), _held(held),
-      _uploads(uploads) {
+      _map(mapOf(source, uploads)) {
   for (std::int64_t i = 0; i < depth + held; ++i) _slots.push_back(makeSlot(capacity));
   if (uploads)
     _upload = std::make_unique<BatchUpload>(capacity, source != nullptr ? source->width() : 0,
-                                            capacity * set.labels_per_sample, held, byteMap());
+                                            capacity * set.labels_per_sample, held, _map);
   if (depth > 0 && count > 0) _thread = std::thread([this] { work(); });
-}
-
-/// With HIP and Kokkos 3, kernels do not reach the memory in which batches are made.
-const ByteMap* BatchReader::byteMap() const {
-  constexpr bool reachable = Kokkos::SpaceAccessibility<ExecSpace, PinnedSpace>::accessible;
-  return reachable && _uploads && _source != nullptr ? _source->byteMap() : nullptr;
 }
 
 BatchReader::Slot BatchReader::makeSlot(std::int64_t capacity) const {
@@ -56,7 +61,7 @@ BatchReader::Slot BatchReader::makeSlot(std::int64_t capacity) const {
   };
   const std::size_t rows = capacity, width = _source != nullptr ? _source->width() : 0;
   Slot slot;
-  if (byteMap() != nullptr)
+  if (_map != nullptr)
     slot.made.bytes = PinnedBytes(make("partita::BatchReader::bytes"), (rows * width + 3) / 4);
   else
     slot.made.features = PinnedMatrix(make("partita::BatchReader::features"), rows, width);
@@ -78,14 +83,13 @@ void BatchReader::fill(Slot& slot, std::int64_t batch) {
   _rows_of(batch, slot.read);
   const std::vector<std::uint32_t>& rows = slot.read.rows;
   constexpr std::size_t ahead = 4; // rows being prefetched while one is converted
-  const bool bytes = byteMap() != nullptr;
   auto* const raw = reinterpret_cast<std::uint8_t*>(slot.made.bytes.data());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::copy_n(_set.labelsOf(rows[i]), _set.labels_per_sample,
                 &slot.made.labels(i * _set.labels_per_sample));
     if (_source == nullptr) continue;
     if (i + ahead < rows.size()) _source->expectRow(rows[i + ahead]);
-    if (bytes)
+    if (_map != nullptr)
       _source->copyBytes(rows[i], raw + i * _source->width());
     else
       _source->copyRow(rows[i], slot.read.epoch, &slot.made.features(i, 0));
@@ -132,7 +136,7 @@ Batch BatchReader::next(const ExecSpace& space) {
   const Region region(space, "partita::BatchReader::next", Phase::data);
   PARTITA_REQUIRE(_taken < _count, "more batches requested than there are");
   if (_taken > 0) { // its slot may be filled again
-    if (_uploads)
+    if (_upload != nullptr)
       _slots[(_taken - 1) % _slots.size()].uploaded.wait();
     else
       fence(space, "partita::BatchReader::next"); // kernels may still read it
@@ -141,7 +145,7 @@ Batch BatchReader::next(const ExecSpace& space) {
   const Slot& slot = _slots[_taken % _slots.size()];
   const std::size_t rows = slot.read.rows.size(), labels = rows * _set.labels_per_sample;
   Batch batch;
-  if (_uploads) {
+  if (_upload != nullptr) {
     const BatchUpload::Uploaded there = _upload->next(space, slot.made, rows, labels, slot.uploaded);
     batch.features = there.features;
     batch.labels = there.labels;

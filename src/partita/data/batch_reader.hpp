@@ -91,7 +91,6 @@ class BatchReader {
   };
 
   Slot makeSlot(std::int64_t capacity) const;
-  const ByteMap* byteMap() const; ///< not null: batches are made of bytes
   void fill(Slot& slot, std::int64_t batch);
   void work(); // body of the thread
   void waitFor(std::int64_t batch);
@@ -100,7 +99,7 @@ class BatchReader {
   const Dataset& _set;
   RowsOf _rows_of;
   std::int64_t _count, _held, _taken = 0, _made = 0, _released = 0;
-  bool _uploads;
+  const ByteMap* _map; ///< not null: batches are made of bytes
   std::vector<Slot> _slots;
   std::unique_ptr<BatchUpload> _upload; ///< null: batches are used where they are made
   bool _stop = false;

@@ -68,7 +68,7 @@ struct AllClassSums {
   const ClassSums* sums;
   ClassTarget target;
   Matrix grad;
-  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> per_row;
+  RowResults per_row;
   int parts, own;
   std::int64_t rows;
   Real weight;
@@ -82,9 +82,10 @@ struct AllClassSums {
       sum += of(part, i).exponentials * rowExp(of(part, i).largest - largest);
       product += of(part, i).product;
     }
-    per_row(i, 0) = log(sum) - (product - largest);
+    const Real loss = log(sum) - (product - largest);
+    per_row(i, 0) = loss;
     per_row(i, 1) = of(best, i).hit;
-    if (grad.size() > 0) learn(i, rowExp(of(own, i).largest - largest) / sum);
+    if (grad.size() > 0) learn(i, rowExp(of(own, i).largest - largest) / sum + (loss - loss)); // perhaps NaN
   }
 
   KOKKOS_INLINE_FUNCTION const ClassSums& of(int part, std::int64_t i) const { return sums[part * rows + i]; }
@@ -106,9 +107,10 @@ class DividedCrossEntropy : public Loss {
   void share(const PartExchange& parts) override { _parts = &parts; }
   bool decodesInTraining() const override { return true; }
 
-  void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                    const Matrix& grad, Score& score) override {
+  void evaluateRows(const ExecSpace& space, const TypedMatrix& stored, const Targets& targets, Real weight,
+                    const TypedMatrix& stored_grad, Score& score) override {
     const Region region(space, "partita::DividedCrossEntropy", Phase::elementwise);
+    const Matrix output = stored.real(), grad = stored_grad.real();
     const std::int64_t rows = output.extent(0), values = rows * ClassParts::statistics;
     const int parts = static_cast<int>(_classes.ranges.size()), own = _classes.own;
     const ClassTarget target{targets.distribution, targets.classes, _classes.ranges.back().end,

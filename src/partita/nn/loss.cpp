@@ -15,7 +15,7 @@ namespace {
 
 /// Adds up a column of the results of the rows; `column` is 0 for losses and 1 for hits.
 struct AddRows {
-  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> per_row;
+  RowResults per_row;
   Kokkos::View<double*, MemSpace> sums;
   std::int64_t rows;
   double batch;
@@ -91,8 +91,8 @@ class CrossEntropy : public Loss {
  public:
   explicit CrossEntropy(double smoothing) : _smoothing(smoothing) {}
 
-  void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                    const Matrix& grad, Score& score) override {
+  void evaluateRows(const ExecSpace& space, const TypedMatrix& output, const Targets& targets, Real weight,
+                    const TypedMatrix& grad, Score& score) override {
     const Region region(space, "partita::CrossEntropy", Phase::elementwise);
     softmaxCrossEntropy(space, output, targets, static_cast<Real>(_smoothing), weight, grad, score);
   }
@@ -106,7 +106,7 @@ class CrossEntropy : public Loss {
 struct SquaredError {
   Matrix output, target, labels, grad;
   Labels classes;
-  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> per_row;
+  RowResults per_row;
   Real weight;
 
   template <class Row>
@@ -118,7 +118,7 @@ struct SquaredError {
       return difference * difference;
     });
     if (grad.size() > 0) {
-      const Real factor = 2 * weight / static_cast<Real>(width);
+      const Real factor = 2 * weight / static_cast<Real>(width) + (sum - sum); // NaN with an infinite loss
       Real* g = &grad(i, 0);
       row.each(width, [=](std::int64_t j) { g[j] = factor * (value[j] - wanted[j]); });
     }
@@ -135,7 +135,7 @@ struct NearestLabel {
   Matrix products;
   Vector half_squares;
   Labels classes;
-  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> per_row;
+  RowResults per_row;
 
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
@@ -154,9 +154,10 @@ class LabelMse : public Loss {
       : _labels(labels), _products(makeMatrix("partita::LabelMse::products", capacity, labels.classes())),
         _capacity(capacity) {}
 
-  void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                    const Matrix& grad, Score& score) override {
-    const auto rows = static_cast<std::int64_t>(output.extent(0));
+  void evaluateRows(const ExecSpace& space, const TypedMatrix& stored, const Targets& targets, Real weight,
+                    const TypedMatrix& stored_grad, Score& score) override {
+    const Matrix output = stored.real(), grad = stored_grad.real();
+    const std::int64_t rows = stored.rows;
     Matrix target; // empty: the label of the row's class
     if (targets.distribution.size() > 0) {
       if (_target.size() == 0) _target = makeMatrix("partita::LabelMse::target", _capacity, _labels.width());

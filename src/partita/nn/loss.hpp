@@ -17,15 +17,17 @@ struct Targets {
   Matrix distribution; ///< [labels, classes] or empty
 };
 
+/// Loss and hit of each row of a batch.
+using RowResults = Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace>;
+
 /// Sum of the losses and number of correct rows since the last `take`, kept on the device, so that nothing
 /// waits for them.
 class Score {
  public:
   explicit Score(std::int64_t capacity);
   /// Results per row; losses write them, `accumulate` adds them up in a fixed order.
-  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> perRow() const {
-    return _per_row;
-  } void accumulate(const ExecSpace& space, std::int64_t rows);
+  RowResults perRow() const { return _per_row; }
+  void accumulate(const ExecSpace& space, std::int64_t rows);
 
   struct Sums {
     double loss = 0.0, correct = 0.0, rows = 0.0;
@@ -44,17 +46,16 @@ class Score {
   void restore(const ExecSpace& space) { Kokkos::deep_copy(space, _sums, _kept); }
   /// The same if a loss is not finite, which only the device knows.
   void restoreIfBad(const ExecSpace& space);
-  /// On the device: zero as long as all losses are finite.
-  const double* firstBad() const { return _sums.data() + 3; }
 
  private:
-  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> _per_row;
+  RowResults _per_row;
   Kokkos::View<double[4], MemSpace> _sums, _kept;
   Kokkos::View<double[4], PinnedSpace> _host;
   std::int64_t _batches = 0; ///< since the last `take`
 };
 
-/// A loss and its gradient in one kernel.
+/// A loss and its gradient in one kernel. Where a loss is not finite, its gradient is not either, so that each
+/// rank finds it in the sum of the gradients.
 class Loss {
  public:
   virtual ~Loss() = default;
@@ -63,10 +64,11 @@ class Loss {
   /// the number of samples in the whole batch, over all replicas; the loss is the mean over labels. If
   /// `grad`, of the size of `output`, is empty, no gradient is computed and every row is decoded; otherwise a
   /// loss may skip the decoding if it costs extra.
-  void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                const Matrix& grad, Score& score) {
-    const std::size_t labels = targets.classes.extent(0);
-    const std::size_t each = labels / std::max<std::size_t>(1, output.extent(0));
+  /// Both are stored in the same precision; only `makeCrossEntropy` takes 16 bits.
+  void evaluate(const ExecSpace& space, const TypedMatrix& output, const Targets& targets, Real weight,
+                const TypedMatrix& grad, Score& score) {
+    const auto labels = static_cast<std::int64_t>(targets.classes.extent(0)),
+               each = labels / std::max<std::int64_t>(1, output.rows);
     evaluateRows(space, asRows(output, labels), targets, weight / static_cast<Real>(each),
                  asRows(grad, labels), score);
   }
@@ -76,12 +78,12 @@ class Loss {
   virtual bool decodesInTraining() const = 0;
 
  private:
-  static Matrix asRows(const Matrix& values, std::size_t rows) {
-    return values.size() == 0 ? Matrix() : Matrix(values.data(), rows, values.size() / rows);
+  static TypedMatrix asRows(const TypedMatrix& values, std::int64_t rows) {
+    return values.size() == 0 ? TypedMatrix() : values.inRowsOf(values.size() / rows);
   }
   /// One label per row; `weight` is one over the number of labels in the whole batch.
-  virtual void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                            const Matrix& grad, Score& score) = 0;
+  virtual void evaluateRows(const ExecSpace& space, const TypedMatrix& output, const Targets& targets,
+                            Real weight, const TypedMatrix& grad, Score& score) = 0;
 };
 
 /// Softmax cross-entropy with label smoothing (Szegedy et al., arXiv 1512.00567).

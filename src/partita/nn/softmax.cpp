@@ -7,11 +7,9 @@ namespace partita {
 
 namespace {
 
-using PerRow = Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace>;
-
-template <class Row>
-KOKKOS_INLINE_FUNCTION std::int64_t largestOf(const Row& row, const Real* z, std::int64_t count) {
-  return row.placeOfLargest(count, [=](std::int64_t c) { return z[c]; });
+template <class Row, class Stored>
+KOKKOS_INLINE_FUNCTION std::int64_t largestOf(const Row& row, const Stored* z, std::int64_t count) {
+  return row.placeOfLargest(count, [=](std::int64_t c) { return toReal(z[c]); });
 }
 
 /// out[c] = exp(scale (z[c] - largest)); returns their sum. `out` may be `z`.
@@ -22,64 +20,74 @@ KOKKOS_INLINE_FUNCTION Real expRow(const Row& row, const Real* z, Real largest, 
   return row.sumInOrder(count, [=](std::int64_t c) { return out[c]; });
 }
 
+template <class Stored>
 struct CrossEntropyRow {
-  Matrix logits, distribution, grad;
+  const Stored* logits;
+  Stored* grad; // null: not wanted
+  std::int64_t count;
+  Matrix distribution;
   Labels classes;
-  PerRow per_row;
+  RowResults per_row;
   Real smoothing, weight;
 
   /// <target, z - largest>; the target is (1 - smoothing) (class or distribution) + smoothing / classes.
   template <class Row>
-  KOKKOS_INLINE_FUNCTION Real targetProduct(const Row& row, std::int64_t i, const Real* z, Real largest,
-                                            std::int64_t count) const {
+  KOKKOS_INLINE_FUNCTION Real targetProduct(const Row& row, std::int64_t i, const Stored* z,
+                                            Real largest) const {
     Real hard = 0, spread = 0;
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
-      hard = row.sumInOrder(count, [=](std::int64_t c) { return target[c] * (z[c] - largest); });
+      hard = row.sumInOrder(count, [=](std::int64_t c) { return target[c] * (toReal(z[c]) - largest); });
     } else {
-      hard = z[classes(i)] - largest;
+      hard = toReal(z[classes(i)]) - largest;
     }
-    if (smoothing > 0) spread = row.sumInOrder(count, [=](std::int64_t c) { return z[c] - largest; });
+    if (smoothing > 0) spread = row.sumInOrder(count, [=](std::int64_t c) { return toReal(z[c]) - largest; });
     return (1 - smoothing) * hard + smoothing / static_cast<Real>(count) * spread;
   }
 
-  /// g = dJ/dz from exp(z - largest) and its sum.
+  /// g = dJ/dz from exp(z - largest) and scale = weight / their sum, rounded once.
   template <class Row, class Exponential>
-  KOKKOS_INLINE_FUNCTION void learn(const Row& row, std::int64_t i, const Exponential& exponential, Real sum,
-                                    std::int64_t count, Real* g) const {
-    const Real scale = weight / sum, spread = weight * smoothing / static_cast<Real>(count);
+  KOKKOS_INLINE_FUNCTION void learn(const Row& row, std::int64_t i, const Exponential& exponential,
+                                    Real scale, Stored* g) const {
+    const Real spread = weight * smoothing / static_cast<Real>(count);
     const Real hard = weight * (1 - smoothing);
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
-      row.each(count, [=](std::int64_t c) { g[c] = exponential(c) * scale - spread - hard * target[c]; });
+      row.each(count, [=](std::int64_t c) {
+        g[c] = fromReal<Stored>(exponential(c) * scale - spread - hard * target[c]);
+      });
       return;
     }
-    row.each(count, [=](std::int64_t c) { g[c] = exponential(c) * scale - spread; });
     const std::int64_t own = classes(i);
-    row.once([=]() { g[own] -= hard; });
+    row.each(count, [=](std::int64_t c) {
+      const Real value = exponential(c) * scale - spread;
+      g[c] = fromReal<Stored>(c == own ? value - hard : value);
+    });
   }
 
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
-    const auto count = static_cast<std::int64_t>(logits.extent(1));
-    const Real* z = &logits(i, 0);
+    const Stored* z = logits + i * count;
     const std::int64_t best = largestOf(row, z, count);
-    const Real largest = z[best], product = targetProduct(row, i, z, largest, count);
-    const auto exponential = [=](std::int64_t c) { return rowExp(z[c] - largest); };
+    const Real largest = toReal(z[best]), product = targetProduct(row, i, z, largest);
+    const auto exponential = [=](std::int64_t c) { return rowExp(toReal(z[c]) - largest); };
+    Stored* g = grad == nullptr ? nullptr : grad + i * count;
     Real sum = 0;
-    if (grad.size() == 0) {
-      sum = row.sumInOrder(count, exponential);
-    } else if (Row::recomputes) {
-      sum = row.sumInOrder(count, exponential);
-      learn(row, i, exponential, sum, count, &grad(i, 0));
-    } else {
-      Real* g = &grad(i, 0);
-      sum = expRow(row, z, largest, Real(1), count, g);
-      learn(
-          row, i, [=](std::int64_t c) { return g[c]; }, sum, count, g);
+    bool kept = false; // do the exponentials lie in the gradient?
+    if constexpr (!Row::recomputes && is_real<Stored>) {
+      kept = g != nullptr;
+      if (kept) sum = expRow(row, z, largest, Real(1), count, g);
     }
-    const PerRow results = per_row;
+    if (!kept) sum = row.sumInOrder(count, exponential);
     const Real loss = log(sum) - product, correct = best == classes(i) ? Real(1) : Real(0);
+    const Real scale = weight / sum + (loss - loss); // NaN with an infinite loss
+    if (kept) {
+      learn(
+          row, i, [=](std::int64_t c) { return toReal(g[c]); }, scale, g);
+    } else if (g != nullptr) {
+      learn(row, i, exponential, scale, g);
+    }
+    const RowResults results = per_row;
     row.once([=]() {
       results(i, 0) = loss;
       results(i, 1) = correct;
@@ -101,39 +109,51 @@ struct SoftmaxRow {
   }
 };
 
+template <class Stored>
 struct LogSoftmaxRow {
-  Matrix logits, sum;
+  const Stored* logits;
+  Matrix sum;
   Real weight, keep;
 
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
-    const auto count = static_cast<std::int64_t>(logits.extent(1));
-    const Real* z = &logits(i, 0);
+    const auto count = static_cast<std::int64_t>(sum.extent(1));
+    const Stored* z = logits + i * count;
     const Real factor = weight, kept = keep;
     Real* out = &sum(i, 0);
-    const Real largest = z[largestOf(row, z, count)];
+    const Real largest = toReal(z[largestOf(row, z, count)]);
     const Real shift =
-        largest + log(row.sumInOrder(count, [=](std::int64_t c) { return rowExp(z[c] - largest); }));
+        largest + log(row.sumInOrder(count, [=](std::int64_t c) { return rowExp(toReal(z[c]) - largest); }));
     row.each(count, [=](std::int64_t c) {
-      out[c] = (kept == 0 ? Real(0) : kept * out[c]) + factor * (z[c] - shift);
+      out[c] = (kept == 0 ? Real(0) : kept * out[c]) + factor * (toReal(z[c]) - shift);
     });
   }
 };
 
 } // namespace
 
-void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Targets& targets, Real smoothing,
-                         Real weight, const Matrix& grad, Score& score) {
-  const std::int64_t rows = logits.extent(0);
-  forEachRow(space, "partita::softmaxCrossEntropy", rows, logits.extent(1),
-             CrossEntropyRow{logits, targets.distribution, grad, targets.classes, score.perRow(), smoothing,
-                             weight});
-  score.accumulate(space, rows);
+void softmaxCrossEntropy(const ExecSpace& space, const TypedMatrix& logits, const Targets& targets,
+                         Real smoothing, Real weight, const TypedMatrix& grad, Score& score) {
+  PARTITA_REQUIRE(grad.size() == 0 || grad.precision == logits.precision,
+                  "logits and a gradient of different precisions");
+  withStored(logits.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachRow(space, "partita::softmaxCrossEntropy", logits.rows, logits.columns,
+               CrossEntropyRow<Stored>{logits.as<const Stored>(),
+                                       grad.size() == 0 ? nullptr : grad.as<Stored>(), logits.columns,
+                                       targets.distribution, targets.classes, score.perRow(), smoothing,
+                                       weight});
+  });
+  score.accumulate(space, logits.rows);
 }
 
-void addLogSoftmax(const ExecSpace& space, const Matrix& logits, Real weight, Real keep, const Matrix& sum) {
-  forEachRow(space, "partita::addLogSoftmax", logits.extent(0), logits.extent(1),
-             LogSoftmaxRow{logits, sum, weight, keep});
+void addLogSoftmax(const ExecSpace& space, const TypedMatrix& logits, Real weight, Real keep,
+                   const Matrix& sum) {
+  withStored(logits.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachRow(space, "partita::addLogSoftmax", logits.rows, logits.columns,
+               LogSoftmaxRow<Stored>{logits.as<const Stored>(), sum, weight, keep});
+  });
 }
 
 void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities) {

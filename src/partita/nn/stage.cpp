@@ -159,14 +159,17 @@ TypedMatrix Stage::forward(const ExecSpace& space, const Pass& pass, const Typed
 }
 
 Matrix Stage::outputGradient(std::int64_t rows) const {
-  return Matrix(_work[0].data(), rows, outputs());
+  return gradientFor(TypedMatrix(Precision::single, nullptr, rows, outputs())).real();
 }
 
 Matrix Stage::outputGradient(const TypedMatrix& output) const {
-  return Matrix(_work[0].data(), output.rows, output.columns);
+  return gradientFor(TypedMatrix(Precision::single, nullptr, output.rows, output.columns)).real();
 }
 
 TypedMatrix Stage::gradientFor(const TypedMatrix& output) const {
+  const std::int64_t room = output.rows * roomOf(output.columns, output.precision);
+  PARTITA_REQUIRE(room <= static_cast<std::int64_t>(_work[0].size()),
+                  "a gradient in `Real` of an output whose loss has 16 bits");
   return TypedMatrix(output.precision, _work[0].data(), output.rows, output.columns);
 }
 
@@ -205,12 +208,12 @@ void Stage::backwardHead(const ExecSpace& space, const Pass& pass, const Matrix&
 }
 
 void Stage::addReconstruction(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
-                              const Matrix& out, Real weight, const Matrix& grad,
+                              const TypedMatrix& out, Real weight, const TypedMatrix& grad,
                               const GradientReady& ready) {
   if (_decoder == nullptr) return;
   const std::int64_t before = _chain.storedValues();
-  _decoder->addGradient(space, completed(pass), in, out, static_cast<Real>(_plan.reconstruct) * weight, grad,
-                        shifted(ready, before));
+  _decoder->addGradient(space, completed(pass), in, out.real(), static_cast<Real>(_plan.reconstruct) * weight,
+                        grad.real(), shifted(ready, before));
 }
 
 void Stage::skipHead(const ExecSpace& space, const GradientReady& ready) {

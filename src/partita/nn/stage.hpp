@@ -78,7 +78,7 @@ class Stage {
   /// The work buffer in which a loss leaves dJ/doutput for `backward`, [rows, outputs()].
   Matrix outputGradient(std::int64_t rows) const;
   Matrix outputGradient(const TypedMatrix& output) const; ///< of its shape, if sequences are shorter
-  /// The same buffer for a gradient from the next stage, stored like the output.
+  /// The same buffer for a gradient that is stored like the output.
   TypedMatrix gradientFor(const TypedMatrix& output) const;
 
   /// dJ/doutput (overwritten), `Real` or stored like the output -> the flat gradients, and dJ/din if
@@ -94,10 +94,11 @@ class Stage {
   void backwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, const Tape& tape,
                     const Matrix& grad_logits, const GradientReady& ready = {});
   /// Adds the gradient of the reconstruction error, see `Reconstruction`, to `grad`, the gradient of the
-  /// output. `weight`: of a sample. Does nothing without a decoder. Call between `backwardHead` and
+  /// output; both are `Real`. `weight`: of a sample. Does nothing without a decoder. Call between `backwardHead` and
   /// `backward`.
-  void addReconstruction(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Matrix& out,
-                         Real weight, const Matrix& grad, const GradientReady& ready = {});
+  void addReconstruction(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                         const TypedMatrix& out, Real weight, const TypedMatrix& grad,
+                         const GradientReady& ready = {});
   /// In place of `backwardHead` and `addReconstruction` in a step without the stage's own loss: the gradients
   /// of head and decoder are zero.
   void skipHead(const ExecSpace& space, const GradientReady& ready);

@@ -31,13 +31,19 @@ TokenOrder orderByToken(const ExecSpace& space, const Real* tokens, std::int64_t
 
 /// Adds the gradients of all places with the same token to its row of a panel of the table, which begins with
 /// row `first_row`. An item is a sorted place and a column; that of the first place of a row adds up the
-/// others, in the order in which `ScatterAdd` visits them.
+/// others, in the order in which `ScatterAdd` visits them. It reads several before it adds them: otherwise a
+/// frequent token would wait for memory once per place.
 template <class Stored>
 struct AddSorted {
+  static constexpr int read_ahead = 16;
   TokenOrder order;
   const Stored* grad;
   Real* panel;
   std::int64_t width, first_row, rows;
+
+  KOKKOS_INLINE_FUNCTION bool has(std::int64_t i, std::int32_t row) const {
+    return i < order.size && order.rows[i] == row;
+  }
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t column) const {
     const std::int32_t of_table = order.rows[i];
@@ -45,8 +51,12 @@ struct AddSorted {
     if (row < 0 || row >= rows || (i > 0 && order.rows[i - 1] == of_table)) return;
     Real* to = panel + row * width + column;
     Real sum = *to;
-    for (std::int64_t j = i; j < order.size && order.rows[j] == of_table; ++j)
-      sum += toReal(grad[order.places[j] * width + column]);
+    for (std::int64_t j = i; has(j, of_table); j += read_ahead) {
+      Real values[read_ahead];
+      for (int k = 0; k < read_ahead; ++k)
+        values[k] = has(j + k, of_table) ? toReal(grad[order.places[j + k] * width + column]) : Real(0);
+      for (int k = 0; k < read_ahead; ++k) sum += values[k];
+    }
     *to = sum;
   }
 };

@@ -11,7 +11,7 @@ namespace partita {
 namespace {
 
 struct Decide {
-  const double *squares, *first_bad;
+  const double* squares;
   std::int64_t tensors;
   double rate, beta1, beta2;
   StepNumbers* numbers;
@@ -21,7 +21,7 @@ struct Decide {
     const double* own = squares;
     const double sum = row.sumInOrder(tensors, [=](std::int64_t t) { return own[t]; });
     const Decide local = *this;
-    row.once([=]() { local.note(sum - sum == 0.0 && *local.first_bad == 0.0); });
+    row.once([=]() { local.note(sum - sum == 0.0); });
   }
 
  private:
@@ -61,11 +61,10 @@ void StepGate::start(std::int64_t taken) {
   fence(ExecSpace(), "partita::StepGate::start");
 }
 
-void StepGate::decide(const ExecSpace& space, const GradientNorm& norm, const double* first_bad,
-                      double rate) {
+void StepGate::decide(const ExecSpace& space, const GradientNorm& norm, double rate) {
   const Region region(space, "partita::StepGate::decide", Phase::optimiser);
   forEachRow(space, "partita::StepGate::decide_kernel", 1, norm.tensors(),
-             Decide{norm.deviceSquares(), first_bad, norm.tensors(), rate, _section.beta1, _section.beta2,
+             Decide{norm.deviceSquares(), norm.tensors(), rate, _section.beta1, _section.beta2,
                     _numbers.data()});
 }
 

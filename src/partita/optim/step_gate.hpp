@@ -13,17 +13,17 @@ struct StepNumbers {
   Real rate = 0, inverse_correction2 = 0; ///< of Adam, which count the steps that were taken
 };
 
-/// Decides on the device whether a step is left out because its gradient or loss is not finite, so that the
-/// host does not wait for it in each step. Only for steps that no other rank decides on, and without a loss
-/// scale, which the host must know before the next step.
+/// Decides on the device whether a step is left out because its gradient is not finite, so that the
+/// host does not wait for it in each step. Only where all ranks that decide see the same gradient, and without
+/// a loss scale, which the host must know before the next step.
 class StepGate {
  public:
   explicit StepGate(OptimiserSection section);
 
   /// Continues after steps that were taken.
   void start(std::int64_t taken);
-  /// Decides on the step whose gradient was measured. `first_bad`: zero unless a loss was not finite.
-  void decide(const ExecSpace& space, const GradientNorm& norm, const double* first_bad, double rate);
+  /// Decides on the step whose gradient was measured.
+  void decide(const ExecSpace& space, const GradientNorm& norm, double rate);
   const StepNumbers* numbers() const { return _numbers.data(); } ///< on the device
   StepNumbers read(const ExecSpace& space) const;                ///< waits for the device
 

@@ -167,7 +167,7 @@ std::int64_t StagePlan::decoderValues() const {
 
 std::int64_t StagePlan::widest() const {
   const auto own = [](const LayerPlan& layer) { return layer.outputRoom(); };
-  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own), has_loss ? outputs() : 0});
+  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own), copiesOutput() ? outputs() : 0});
 }
 
 bool StagePlan::copiesInput() const {
@@ -175,7 +175,7 @@ bool StagePlan::copiesInput() const {
 }
 
 bool StagePlan::copiesOutput() const {
-  return has_loss && layers.back().outputPrecision() != Precision::single;
+  return has_loss && !loss_takes_half && layers.back().outputPrecision() != Precision::single;
 }
 
 std::int64_t StagePlan::workValues(std::int64_t rows) const {

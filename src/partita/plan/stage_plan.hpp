@@ -68,6 +68,7 @@ struct StagePlan {
   bool entrance = false;             ///< does it begin with that layer?
   bool real_input = true;            ///< may its input be `Real` where layers read 16 bits?
   bool has_loss = true;              ///< does a loss read its output?
+  bool loss_takes_half = false;      ///< does its loss read 16-bit numbers as they are stored?
   bool divisible_loss = false;       ///< last stage: can each of its parts have some of the classes?
   ClassParts class_parts;            ///< the classes of this part of it
   std::array<int, 3> place_grid{

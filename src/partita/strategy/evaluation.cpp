@@ -36,7 +36,7 @@ class EvaluatedShare {
  private:
   bool last() const { return _grid.endStage() >= _count; }
   void openStreams(std::int64_t batches);
-  Matrix predictionsOf(const ExecSpace& space, LocalStage& stage);
+  TypedMatrix predictionsOf(const ExecSpace& space, LocalStage& stage);
 
   const RunConfig& _config;
   Grid& _grid;
@@ -81,23 +81,20 @@ void EvaluatedShare::openStreams(std::int64_t batches) {
 }
 
 /// What the joined network predicts if it ends with this stage.
-Matrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& stage) {
+TypedMatrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& stage) {
   Pass pass;
   pass.training = false;
-  const Matrix own = stage.predict(space, pass, stage.realOutput(space, stage.tape));
+  const TypedMatrix own = stage.predict(space, pass, stage.outputForLoss(space, stage.tape));
   if (!_adds) return own;
-  const std::int64_t rows = stage.tape.rows, labels = rows * _labels;
-  const auto per_label = [labels](const Matrix& values) {
-    return Matrix(values.data(), static_cast<std::size_t>(labels),
-                  values.size() / static_cast<std::size_t>(labels));
-  };
-  const Matrix sum = topRows(_sum, rows);
+  const Matrix sum = topRows(_sum, stage.tape.rows);
+  const std::int64_t classes = static_cast<std::int64_t>(_sum.extent(1)) / _labels;
   // Equal weights make the mean of the log-probabilities up to this stage.
   const double share = 1.0 / (stage.index() + 1), weight = stage.exit_weight.value_or(share),
                keep = stage.index() == 0  ? 0.0
                       : stage.exit_weight ? 1.0
                                           : 1.0 - share;
-  addLogSoftmax(space, per_label(own), static_cast<Real>(weight), static_cast<Real>(keep), per_label(sum));
+  addLogSoftmax(space, own.inRowsOf(classes), static_cast<Real>(weight), static_cast<Real>(keep),
+                TypedMatrix(sum).inRowsOf(classes).real());
   return sum;
 }
 
@@ -121,7 +118,7 @@ void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dat
       const TypedMatrix sums = _sums_before->next(space);
       copyValues(space, sums, topRows(_sum, sums.rows));
     }
-    Matrix predictions;
+    TypedMatrix predictions;
     for (std::size_t s = 0; s < _stages.size() && _stages[s]->index() < _count; ++s) {
       LocalStage& stage = *_stages[s];
       flow = stage.forwardJoined(space, pass, flow);

@@ -16,7 +16,7 @@ struct Evaluation {
 };
 /// Receives what the joined network predicts on the ranks of the last stage that is used, batch by batch, in
 /// sample order.
-using OutputRows = std::function<void(const Matrix& logits)>;
+using OutputRows = std::function<void(const TypedMatrix& logits)>;
 /// Forward pass through the joined network across ranks: each stage decodes from the inputs it really gets,
 /// and the samples are divided among the replicas. If the joined network adds up its exits, the result of a
 /// stage is that of the sum up to it. Uses only the first `first_stages` stages; 0: all. Collective. Returns

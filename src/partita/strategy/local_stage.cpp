@@ -207,23 +207,24 @@ LocalStage::LocalStage(const RunConfig& config, const StagePlan& whole, const St
   }
 }
 
-Matrix LocalStage::predict(const ExecSpace& space, const Pass& pass, const Matrix& output) {
-  if (stage.hasHead()) return stage.forwardHead(space, pass, output, head_tape);
+TypedMatrix LocalStage::predict(const ExecSpace& space, const Pass& pass, const TypedMatrix& output) {
+  if (stage.hasHead()) return stage.forwardHead(space, pass, output.real(), head_tape);
   if (decoder == nullptr) return output;
-  const Matrix logits = decoder->forward(space, perLabel(output));
-  return Matrix(logits.data(), output.extent(0), logits.size() / output.extent(0));
+  const Matrix logits = decoder->forward(space, perLabel(output.real()));
+  return Matrix(logits.data(), output.rows, logits.size() / static_cast<std::size_t>(output.rows));
 }
 
-Matrix LocalStage::lossGradient(const ExecSpace& space, const Pass& pass, const Matrix& output,
-                                const Targets& targets, Real weight, const Stage::GradientReady& ready) {
-  const Matrix grad = stage.outputGradient(output), logits = predict(space, pass, output);
+TypedMatrix LocalStage::lossGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& output,
+                                     const Targets& targets, Real weight, const Stage::GradientReady& ready) {
+  const TypedMatrix grad = stage.gradientFor(output), logits = predict(space, pass, output);
   const bool decodes = decoder != nullptr;
-  const Matrix logit_gradient = stage.hasHead() ? stage.logitGradient(logits)
-                                : decodes       ? decoder->logitGradient(perLabel(output))
-                                                : grad;
+  const TypedMatrix logit_gradient = stage.hasHead() ? stage.logitGradient(logits.real())
+                                     : decodes       ? decoder->logitGradient(perLabel(output.real()))
+                                                     : grad;
   loss->evaluate(space, logits, targets, weight, logit_gradient, score);
-  if (stage.hasHead()) stage.backwardHead(space, pass, output, head_tape, logit_gradient, ready);
-  if (decodes) decoder->backward(space, logit_gradient, perLabel(grad));
+  if (stage.hasHead())
+    stage.backwardHead(space, pass, output.real(), head_tape, logit_gradient.real(), ready);
+  if (decodes) decoder->backward(space, logit_gradient.real(), perLabel(grad.real()));
   return grad;
 }
 
@@ -259,9 +260,9 @@ Matrix LocalStage::perLabel(const Matrix& values) const {
   return Matrix(values.data(), values.size() / width, width);
 }
 
-Matrix LocalStage::realOutput(const ExecSpace& space, const Tape& on) const {
+TypedMatrix LocalStage::outputForLoss(const ExecSpace& space, const Tape& on) const {
   const TypedMatrix stored = on.output();
-  if (!stored.half()) return stored.real();
+  if (!stage.plan().copiesOutput()) return stored;
   const Matrix copy(_real_output.data(), stored.rows, stored.columns);
   copyValues(space, stored, copy);
   return copy;
@@ -276,7 +277,7 @@ TypedMatrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, 
 
 void LocalStage::encode(const ExecSpace& space, const Pass& pass, const JoinedTape& on) {
   if (reencode == nullptr) return;
-  const Matrix real = realOutput(space, on), in = perLabel(real);
+  const Matrix real = outputForLoss(space, on).real(), in = perLabel(real);
   const TypedMatrix joined = on.joinedOutput();
   const bool in_place = joined.half(); // the product has a result in `Real`
   reencode->forward(space, pass, in, in_place ? in : perLabel(joined.real()),

@@ -59,16 +59,16 @@ struct LocalStage {
                       const TypedMatrix& grad_out, const TypedMatrix& grad_in,
                       const Stage::GradientReady& ready);
 
-  /// The output on a tape as losses, labels and decoders read it: if it is stored in 16 bits, a copy, valid
-  /// until the next call.
-  Matrix realOutput(const ExecSpace& space, const Tape& on) const;
+  /// The output on a tape as losses, labels and decoders read it: if they need `Real`, and it is stored in 16
+  /// bits, a copy that is valid until the next call.
+  TypedMatrix outputForLoss(const ExecSpace& space, const Tape& on) const;
   /// The stage's own prediction from its `output`: the logits of its head or of its fixed labels; for the
   /// last stage and for the squared error the output itself. Valid until the next call.
-  Matrix predict(const ExecSpace& space, const Pass& pass, const Matrix& output);
+  TypedMatrix predict(const ExecSpace& space, const Pass& pass, const TypedMatrix& output);
   /// Adds the stage's own loss on `output` to the score. Returns dJ/doutput, in a work buffer of the stage,
   /// and computes the gradients of the head. `ready` is as in `Stage::backward`.
-  Matrix lossGradient(const ExecSpace& space, const Pass& pass, const Matrix& output, const Targets& targets,
-                      Real weight, const Stage::GradientReady& ready = {});
+  TypedMatrix lossGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& output,
+                           const Targets& targets, Real weight, const Stage::GradientReady& ready = {});
 
   SilLabels labels; ///< fixed labels of the cut after the stage; empty for the last stage and without labels
   Stage stage;
@@ -86,7 +86,7 @@ struct LocalStage {
  private:
   Matrix perLabel(const Matrix& values) const; ///< reshaped to one row per label
 
-  Matrix _real_output; ///< empty if the output is `Real`, or if nothing reads it
+  Matrix _real_output; ///< empty if nothing needs a copy of the output
 };
 
 /// The Pass of a training step of a replica, which determines its random numbers.

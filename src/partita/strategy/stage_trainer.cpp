@@ -23,8 +23,8 @@ void StageTrainer::step(const ExecSpace& space, const TypedMatrix& in, const Tar
 void StageTrainer::learn(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                          const Targets& targets) {
   const Stage::GradientReady ready = _updater.gradientReady(space);
-  const Matrix out = _local.realOutput(space, _local.tape),
-               gradient = _local.lossGradient(space, pass, out, targets, _updater.lossWeight(), ready);
+  const TypedMatrix out = _local.outputForLoss(space, _local.tape),
+                    gradient = _local.lossGradient(space, pass, out, targets, _updater.lossWeight(), ready);
   _updater.checkLoss(space, _local.tape, in);
   _local.stage.addReconstruction(space, pass, in, out, _updater.lossWeight(), gradient, ready);
   Pass backward = pass;

@@ -217,8 +217,14 @@ std::optional<double> StageUpdater::squaresOfParts(const ExecSpace& space) const
   return sum.front();
 }
 
+/// Do all these ranks see the same gradient? Then their devices decide alike, and no host has to ask.
+bool StageUpdater::agrees(const Communicator& ranks) const {
+  return ranks.size() == 1 || (_local.parts == nullptr && _link.gradients->overlaps() && // a sum
+                               ranks.size() == _link.peers.size());
+}
+
 bool StageUpdater::overflowed(const ExecSpace& space) const {
-  return _checks && (!std::isfinite(_norm.squaredNorm(space)) || _local.score.bad(space));
+  return _checks && !std::isfinite(_norm.squaredNorm(space)); // as it is if a loss is not finite
 }
 
 void StageUpdater::update(const ExecSpace& space, const StepNumbers* gate) {
@@ -269,7 +275,7 @@ void StageUpdater::skipStep(const ExecSpace& space) {
 /// `update` or `skipStep`, as the device decides; nothing waits for it.
 void StageUpdater::updateIfFinite(const ExecSpace& space) {
   _gated = true;
-  _gate->decide(space, _norm, _local.score.firstBad(), rateNow());
+  _gate->decide(space, _norm, rateNow());
   update(space, _gate->numbers());
   if (_statistics.extent(0) > 0)
     restoreIfLeftOut(space, _gate->numbers(), _local.stage.statistics(), _statistics);
@@ -294,8 +300,7 @@ void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters
   if (partners.squares && measures) squares = partners.squares(space);
   for (StageUpdater* updater : updaters)
     updater->_squares = squares || !measures ? squares : updater->squaresOfParts(space);
-  // The device decides by itself if nobody else has to agree.
-  const bool gated = last._gate && updaters.size() == 1 && partners.ranks.size() == 1 && !partners.squares;
+  const bool gated = last._gate && updaters.size() == 1 && !partners.squares && last.agrees(partners.ranks);
   bool overflow = false;
   if (last._checks && !gated) {
     std::int64_t found = 0;

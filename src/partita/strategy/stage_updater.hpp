@@ -135,6 +135,7 @@ class StageUpdater {
                        const std::function<void()>&);
   void beginStep(const ExecSpace& space);
   void completeGradient(const ExecSpace& space);
+  bool agrees(const Communicator& ranks) const;
   bool overflowed(const ExecSpace& space) const;
   void update(const ExecSpace& space, const StepNumbers* gate = nullptr);
   void updateIfFinite(const ExecSpace& space);

@@ -102,13 +102,15 @@ void Checkpointer::reportResult() {
   _job.reset();
 }
 
-/// On rank 0: the thread renames the file to its final name once no row of the history up to its step can get
-/// lost.
+/// On rank 0: the thread renames the file to its final name once no row of the history, and none of the log
+/// of decisions, up to its step can get lost.
 void Checkpointer::publish() {
   _job->state = CheckpointJob::State::naming;
   _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
-  _thread.submit([job = _job, folder = _run.directory.file("."), history = _run.directory.file("history.csv"),
-                  keep = _run.config.checkpoint.keep] { job->publish(folder, history, keep); });
+  std::vector<std::string> growing{_run.directory.file("history.csv")};
+  if (_run.config.run.decisions) growing.push_back(_run.directory.file("decisions.csv"));
+  _thread.submit([job = _job, folder = _run.directory.file("."), growing = std::move(growing),
+                  keep = _run.config.checkpoint.keep] { job->publish(folder, growing, keep); });
 }
 
 bool Checkpointer::finish() {

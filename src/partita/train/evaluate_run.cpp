@@ -39,7 +39,7 @@ class Predictions {
 
   bool wanted() const { return _wanted; }
   /// Adds the outputs for the next rows of this replica's part, on the ranks of the last stage.
-  void add(const ExecSpace& space, const Matrix& logits);
+  void add(const ExecSpace& space, const TypedMatrix& logits);
   /// Collects the outputs on rank 0, which has the features, and writes the file. Collective.
   /// The network ends after `stages` stages.
   void write(const Grid& grid, const DataSets& sets, const Dataset& set, int stages);
@@ -58,7 +58,9 @@ Predictions::Predictions(const Communicator& world, const std::string& path) : _
   });
 }
 
-void Predictions::add(const ExecSpace& space, const Matrix& logits) {
+void Predictions::add(const ExecSpace& space, const TypedMatrix& predicted) {
+  const Matrix logits = makeMatrix("partita::Predictions::logits", predicted.rows, predicted.columns);
+  copyValues(space, predicted, logits);
   const auto host = Kokkos::create_mirror_view(logits);
   Kokkos::deep_copy(space, host, logits);
   fence(space, "partita::Predictions::add");
@@ -176,7 +178,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
       local->exit_weight = facts.exit_weights.at(static_cast<std::size_t>(local->index()));
   const DataSets& sets = setup.plans.sets;
   Predictions kept(world, request.predictions);
-  const OutputRows keep = [&](const Matrix& logits) { kept.add(space, logits); };
+  const OutputRows keep = [&](const TypedMatrix& logits) { kept.add(space, logits); };
   const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
                                            kept.wanted() ? keep : OutputRows(), stages);
   if (kept.wanted()) kept.write(setup.grid, sets, sets.test, stages);

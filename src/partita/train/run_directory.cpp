@@ -204,8 +204,8 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
     takeCheckpointRequest(); // a request from before the run
     removeUnfinishedFiles(_path);
     if (start.overwrite && !own) discardResults(_path, start.file);
-    for (const std::string& path :
-         setResultsAside(_path, !own || !continued.history, !own || !continued.results))
+    for (const std::string& path : setResultsAside(_path, !own || !continued.history,
+                                                   !own || !continued.decisions, !own || !continued.results))
       Log::info("a result of an earlier run was renamed to " + path);
     for (const std::string& path : setAsideLater(_path, own ? fs::weakly_canonical(start.file).string() : ""))
       Log::warning("a checkpoint that this run does not continue from was renamed to " + path);

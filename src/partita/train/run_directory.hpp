@@ -28,8 +28,9 @@ class RunDirectory {
 
   /// What the new run takes over from an earlier run in the directory.
   struct Continued {
-    bool history = false; ///< rows up to the checkpoint
-    bool results = false; ///< the run has no steps left, and makes the same results again
+    bool history = false;   ///< rows up to the checkpoint
+    bool decisions = false; ///< those of the log
+    bool results = false;   ///< the run has no steps left, and makes the same results again
   };
   /// Prepares the directory for a run that has been admitted: writes the effective deck, and sets aside, or
   /// removes if `start` says so, whatever does not belong to the run. Collective.

@@ -226,12 +226,14 @@ std::string setAside(const std::string& path) {
   return aside;
 }
 
-std::vector<std::string> setResultsAside(const std::string& run_directory, bool history, bool others) {
+std::vector<std::string> setResultsAside(const std::string& run_directory, bool history, bool decisions,
+                                         bool others) {
   std::vector<std::string> moved;
   for (const OwnFile& file : own_files) {
     const std::string path = run_directory + "/" + file.name;
-    const bool goes = file.result && (file.grows ? history : others);
-    if (goes && isOurs(run_directory, file) && saysSomething(path)) moved.push_back(setAside(path));
+    const bool chosen = file.mark == decisions_mark ? decisions : file.grows ? history : others;
+    if (file.result && chosen && isOurs(run_directory, file) && saysSomething(path))
+      moved.push_back(setAside(path));
   }
   return moved;
 }

@@ -31,9 +31,10 @@ void discardResults(const std::string& run_directory, const std::string& kept);
 /// Renames a file to NAME.superseded, with a number if that exists already; returns the new name. Throws
 /// UserError if the renaming fails.
 std::string setAside(const std::string& path);
-/// Sets results of an earlier run aside: `history` its history, `others` all others except checkpoints.
-/// Returns the new names.
-std::vector<std::string> setResultsAside(const std::string& run_directory, bool history, bool others);
+/// Sets results of an earlier run aside: `history` its history, `decisions` its log of decisions, `others`
+/// all others except checkpoints. Returns the new names.
+std::vector<std::string> setResultsAside(const std::string& run_directory, bool history, bool decisions,
+                                         bool others);
 /// Removes what a killed run of ours was writing.
 void removeUnfinishedFiles(const std::string& run_directory);
 

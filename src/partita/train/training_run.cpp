@@ -76,11 +76,15 @@ RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSet
 }
 
 /// Reports how a run was stopped before its end.
-Outcome reportStop(const RunControl& control, const Checkpointer& checkpointer, const RunDirectory& directory,
-                   bool kept) {
+Outcome reportStop(const RunConfig& config, const RunControl& control, const Checkpointer& checkpointer,
+                   const RunDirectory& directory, bool kept) {
   const std::string stopped = "stopped (" + control.stopReason() + ")";
   if (!directory.exists()) {
     Log::error(stopped + "; without a run directory (-d) nothing was kept");
+    return Outcome::failed;
+  }
+  if (!config.strategy.hogbatch.replay.empty()) {
+    Log::error(stopped + "; a replay cannot be continued, only started again with --overwrite");
     return Outcome::failed;
   }
   if (!kept) {
@@ -161,9 +165,10 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
     if (goes_on) local->stage.setParameters(space, continued.state.parameters.data());
   const std::int64_t first = length.runStep(restart.start);
   if (!continued.prepared) {
-    directory.prepare(world, writeDeck(continued.deck), options.start,
-                      {restart.keeps_state && first >= restart.found->run_step,
-                       restart.keeps_state && first == length.total()});
+    const bool same_course = restart.keeps_state && first >= restart.found->run_step;
+    directory.prepare(
+        world, writeDeck(continued.deck), options.start,
+        {same_course, same_course && config.run.decisions, restart.keeps_state && first == length.total()});
     continued.prepared = true;
   }
   if (world.rank() == 0 || goes_on) setup.grid.traffic = restart.traffic();
@@ -214,7 +219,7 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   printTimes();
   if (!done) {
     if (trace != nullptr) trace->write(directory.file("trace.json"));
-    return ended(continued, reportStop(control, checkpointer, directory, kept));
+    return ended(continued, reportStop(config, control, checkpointer, directory, kept));
   }
 
   Summary summary;

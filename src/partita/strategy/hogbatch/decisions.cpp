@@ -1,6 +1,7 @@
 #include "partita/strategy/hogbatch/decisions.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/io/output_file.hpp"
 
 #include <array>
 #include <cerrno>
@@ -45,28 +46,31 @@ UserError cannotWrite(const std::string& path) {
   return UserError(path + ": cannot be written: " + std::strerror(errno));
 }
 
+/// The rows of the first `version` updates. One whose update was dropped is kept if an update that is kept
+/// follows it.
+std::string rowsBefore(const std::string& path, std::int64_t version) {
+  std::string kept, waiting;
+  if (version == 0) return kept;
+  for (const Decision& decision : readDecisions(path)) {
+    if (decision.applied >= version) continue;
+    waiting += rowOf(decision) + '\n';
+    if (decision.applied < 0) continue;
+    kept += waiting;
+    waiting.clear();
+  }
+  return kept;
+}
+
 } // namespace
 
-/// A row whose update was dropped is kept if an update that is kept follows it.
 DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on) : _path(path) {
-  if (goes_on) {
-    _file.open(path, std::ios::app);
-    if (!_file) throw cannotWrite(path);
-    return;
+  if (!goes_on) {
+    const std::string kept = rowsBefore(path, version);
+    OutputFile renewed(path); // the rows that are kept are on the disk at every moment
+    renewed.write(columns + ('\n' + kept));
+    renewed.commit();
   }
-  std::string kept;
-  if (version > 0) {
-    std::string waiting;
-    for (const Decision& decision : readDecisions(path)) {
-      if (decision.applied >= version) continue;
-      waiting += rowOf(decision) + '\n';
-      if (decision.applied < 0) continue;
-      kept += waiting;
-      waiting.clear();
-    }
-  }
-  _file.open(path, std::ios::trunc);
-  _file << columns << '\n' << kept << std::flush;
+  _file.open(path, std::ios::app);
   if (!_file) throw cannotWrite(path);
 }
 

@@ -39,8 +39,8 @@ Score::Sums GradientWork::compute(const ExecSpace& space, const WorkOrder& order
   Score::Sums sums;
   for (std::int64_t i = 0; i < _repeats; ++i) {
     _local.forwardJoined(space, pass, batch.features);
-    const Matrix gradient = _local.lossGradient(space, pass, _local.realOutput(space, _local.tape),
-                                                {batch.labels, Matrix()}, weight);
+    const TypedMatrix gradient = _local.lossGradient(space, pass, _local.outputForLoss(space, _local.tape),
+                                                     {batch.labels, Matrix()}, weight);
     _local.backwardJoined(space, pass, batch.features, _local.tape, gradient, {}, {});
     sums = _local.score.take(space);
   }

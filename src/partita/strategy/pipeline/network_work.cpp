@@ -63,11 +63,11 @@ TypedMatrix NetworkWork::forward(const ExecSpace& space, std::int64_t number, co
   return flow;
 }
 
-Matrix NetworkWork::lossGradient(const ExecSpace& space, std::int64_t number) {
+TypedMatrix NetworkWork::lossGradient(const ExecSpace& space, std::int64_t number) {
   const Live& live = liveOf(number);
   LocalStage& local = *_context.stages.back();
-  const Matrix gradient =
-      local.lossGradient(space, passOf(number), local.realOutput(space, live.tapes.back()),
+  const TypedMatrix gradient =
+      local.lossGradient(space, passOf(number), local.outputForLoss(space, live.tapes.back()),
                          {live.labels, Matrix()}, _updaters.back()->lossWeight());
   _updaters.back()->checkLoss(space, live.tapes.back(), live.inputs.back());
   return gradient;

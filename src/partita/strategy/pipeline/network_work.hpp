@@ -35,7 +35,7 @@ class NetworkWork : public PipelineWork {
   };
   Slice sliceOf(std::int64_t number) const;
   Pass passOf(std::int64_t number) const;
-  Matrix lossGradient(const ExecSpace& space, std::int64_t number);
+  TypedMatrix lossGradient(const ExecSpace& space, std::int64_t number);
   Live& liveOf(std::int64_t number) { return _live[static_cast<std::size_t>(number) % _live.size()]; }
 
   RunContext _context;

@@ -35,8 +35,8 @@ ExitTable readExits(const ExecSpace& space, const RunContext& context) {
     for (const auto& local : context.stages) local->exit_weight = local->index() == stage ? 1.0 : 0.0;
     std::vector<Real>& logs = table.logs[static_cast<std::size_t>(stage)];
     evaluateJoined(space, context.config, context.grid, context.stages, context.sets, set,
-                   [&](const Matrix& rows) {
-                     const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), rows);
+                   [&](const TypedMatrix& sums) {
+                     const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), sums.real());
                      logs.insert(logs.end(), host.data(), host.data() + host.size());
                    });
   }

@@ -54,9 +54,9 @@ void JointStep::forward(const ExecSpace& space, const std::vector<std::unique_pt
     local.stage.forward(space, _passes[i], batch.in, local.tape);
     if (onward != nullptr && i + 1 == _updaters.size()) onward->send(space, local.tape.joinedOutput());
     _ready[i] = updater.gradientReady(space);
-    const Matrix out = local.realOutput(space, local.tape),
-                 own = local.lossGradient(space, _passes[i], out, batch.targets, updater.lossWeight(),
-                                          _ready[i]);
+    const TypedMatrix out = local.outputForLoss(space, local.tape),
+                      own = local.lossGradient(space, _passes[i], out, batch.targets, updater.lossWeight(),
+                                               _ready[i]);
     local.stage.addReconstruction(space, _passes[i], batch.in, out, updater.lossWeight(), own, _ready[i]);
     updater.checkLoss(space, local.tape, batch.in);
   }
@@ -79,7 +79,7 @@ void JointStep::backward(const ExecSpace& space) {
     const bool from_next = _from_next != nullptr && i + 1 == _updaters.size();
     const TypedMatrix out = local.tape.output();
     TypedMatrix gradient = local.stage.gradientFor(out); // where the next stage has left it
-    if (local.last()) gradient = local.stage.outputGradient(out);
+    if (local.last() && local.stage.plan().copiesOutput()) gradient = local.stage.outputGradient(out);
     if (from_next) gradient = _from_next->next(space);
     local.stage.backward(space, _passes[i], _inputs[i], local.tape, gradient, inputGradient(i), _ready[i]);
   }

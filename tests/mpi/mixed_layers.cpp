@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 
 namespace partita::test::mixed_layers {
 
@@ -78,13 +80,13 @@ class OverflowWatch : public StepControl {
   std::map<const StageUpdater*, State> _last;
 };
 
-/// Makes one sample so large that the output of the first layer overflows in fp16.
-void spoilOneSample(Samples& samples) {
+/// Makes one sample so large that the output of the first layer overflows in fp16, or infinite.
+void spoilOneSample(Samples& samples, float value = 1e9F) {
   const std::size_t width = samples.width();
   std::vector<float> values(samples.rows() * width);
   for (std::size_t row = 0; row < samples.rows(); ++row)
     samples.copyRow(row, {0.0F}, {1.0F}, values.data() + row * width);
-  std::fill_n(values.begin(), std::min(width, values.size()), 1e9F);
+  std::fill_n(values.begin(), std::min(width, values.size()), value);
   if (!values.empty()) samples = Samples(width, std::move(values));
 }
 
@@ -168,6 +170,30 @@ TEST_CASE("Every strategy skips a batch whose loss overflows, and no other batch
     CHECK(watch.left_out == epochs * (own_inputs ? (run.grid.group() == 0 ? 1 : 0) : updaters));
     CHECK(watch.taken > 0);
     CHECK(std::isfinite(run.evaluate().loss.back()));
+  }
+}
+
+/// Only one of them has the sample; each learns of it from the sum of the gradients.
+TEST_CASE("Replicas of bf16 leave out the same batches", "[mixed]") {
+  for (const Overrides& network : {Overrides{}, images}) {
+    const auto trained = [&](int ranks) {
+      SmallRun run(groupOf(ranks), smallDeck(network + Overrides{"strategy/kind=joint", "run/precision=bf16",
+                                                                 "strategy/replicas=" + std::to_string(ranks)}));
+      spoilOneSample(run.sets.train.features, std::numeric_limits<float>::infinity());
+      run.train();
+      const std::vector<Real> own = run.ownParameters();
+      std::vector<Real> first = own;
+      MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
+                run.grid.world().get());
+      CHECK(own == first);
+      CHECK(std::isfinite(run.evaluate().loss.back()));
+      return Values(own.begin(), own.end());
+    };
+    const Values alone = trained(1);
+    for (int ranks = 2; ranks <= everyone().size(); ranks *= 2) {
+      INFO(ranks << " replicas, " << network.size() << " overrides");
+      CHECK(relativeError(trained(ranks), alone) < 0.02);
+    }
   }
 }
 

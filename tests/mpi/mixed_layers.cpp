@@ -177,8 +177,9 @@ TEST_CASE("Every strategy skips a batch whose loss overflows, and no other batch
 TEST_CASE("Replicas of bf16 leave out the same batches", "[mixed]") {
   for (const Overrides& network : {Overrides{}, images}) {
     const auto trained = [&](int ranks) {
-      SmallRun run(groupOf(ranks), smallDeck(network + Overrides{"strategy/kind=joint", "run/precision=bf16",
-                                                                 "strategy/replicas=" + std::to_string(ranks)}));
+      SmallRun run(groupOf(ranks),
+                   smallDeck(network + Overrides{"strategy/kind=joint", "run/precision=bf16",
+                                                 "strategy/replicas=" + std::to_string(ranks)}));
       spoilOneSample(run.sets.train.features, std::numeric_limits<float>::infinity());
       run.train();
       const std::vector<Real> own = run.ownParameters();

@@ -54,8 +54,8 @@ class Score {
   std::int64_t _batches = 0; ///< since the last `take`
 };
 
-/// A loss and its gradient in one kernel. Where a loss is not finite, its gradient is not either, so that each
-/// rank finds it in the sum of the gradients.
+/// A loss and its gradient in one kernel. Where a loss is not finite, its gradient is not either, so that
+/// each rank finds it in the sum of the gradients.
 class Loss {
  public:
   virtual ~Loss() = default;

@@ -139,10 +139,9 @@ void softmaxCrossEntropy(const ExecSpace& space, const TypedMatrix& logits, cons
   withStored(logits.precision, [&](auto stored) {
     using Stored = decltype(stored);
     forEachRow(space, "partita::softmaxCrossEntropy", logits.rows, logits.columns,
-               CrossEntropyRow<Stored>{logits.as<const Stored>(),
-                                       grad.size() == 0 ? nullptr : grad.as<Stored>(), logits.columns,
-                                       targets.distribution, targets.classes, score.perRow(), smoothing,
-                                       weight});
+               CrossEntropyRow<Stored>{
+                   logits.as<const Stored>(), grad.size() == 0 ? nullptr : grad.as<Stored>(), logits.columns,
+                   targets.distribution, targets.classes, score.perRow(), smoothing, weight});
   });
   score.accumulate(space, logits.rows);
 }

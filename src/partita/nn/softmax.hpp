@@ -16,6 +16,7 @@ void softmaxCrossEntropy(const ExecSpace& space, const TypedMatrix& logits, cons
 void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities);
 
 /// sum = keep * sum + weight * log softmax(logits), row by row; `sum` is not read if `keep` is 0.
-void addLogSoftmax(const ExecSpace& space, const TypedMatrix& logits, Real weight, Real keep, const Matrix& sum);
+void addLogSoftmax(const ExecSpace& space, const TypedMatrix& logits, Real weight, Real keep,
+                   const Matrix& sum);
 
 } // namespace partita

@@ -94,8 +94,8 @@ class Stage {
   void backwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, const Tape& tape,
                     const Matrix& grad_logits, const GradientReady& ready = {});
   /// Adds the gradient of the reconstruction error, see `Reconstruction`, to `grad`, the gradient of the
-  /// output; both are `Real`. `weight`: of a sample. Does nothing without a decoder. Call between `backwardHead` and
-  /// `backward`.
+  /// output; both are `Real`. `weight`: of a sample. Does nothing without a decoder. Call between
+  /// `backwardHead` and `backward`.
   void addReconstruction(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                          const TypedMatrix& out, Real weight, const TypedMatrix& grad,
                          const GradientReady& ready = {});

@@ -63,9 +63,9 @@ void StepGate::start(std::int64_t taken) {
 
 void StepGate::decide(const ExecSpace& space, const GradientNorm& norm, double rate) {
   const Region region(space, "partita::StepGate::decide", Phase::optimiser);
-  forEachRow(space, "partita::StepGate::decide_kernel", 1, norm.tensors(),
-             Decide{norm.deviceSquares(), norm.tensors(), rate, _section.beta1, _section.beta2,
-                    _numbers.data()});
+  forEachRow(
+      space, "partita::StepGate::decide_kernel", 1, norm.tensors(),
+      Decide{norm.deviceSquares(), norm.tensors(), rate, _section.beta1, _section.beta2, _numbers.data()});
 }
 
 StepNumbers StepGate::read(const ExecSpace& space) const {

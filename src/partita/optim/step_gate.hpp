@@ -14,8 +14,8 @@ struct StepNumbers {
 };
 
 /// Decides on the device whether a step is left out because its gradient is not finite, so that the
-/// host does not wait for it in each step. Only where all ranks that decide see the same gradient, and without
-/// a loss scale, which the host must know before the next step.
+/// host does not wait for it in each step. Only where all ranks that decide see the same gradient, and
+/// without a loss scale, which the host must know before the next step.
 class StepGate {
  public:
   explicit StepGate(OptimiserSection section);

@@ -167,7 +167,8 @@ std::int64_t StagePlan::decoderValues() const {
 
 std::int64_t StagePlan::widest() const {
   const auto own = [](const LayerPlan& layer) { return layer.outputRoom(); };
-  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own), copiesOutput() ? outputs() : 0});
+  return std::max(
+      {mostOf(layers, own), mostOf(decoder, own), mostOf(head, own), copiesOutput() ? outputs() : 0});
 }
 
 bool StagePlan::copiesInput() const {

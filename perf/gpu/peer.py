@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the median time in milliseconds of a training step in PyTorch on a GPU, of a model that run.py also trains
-with Partita: forward and backward pass, and an update by fused AdamW. The data are on the device. Exit code 3: PyTorch
-is not installed."""
+"""Prints the milliseconds of a training step in PyTorch on a GPU, of a model that run.py also trains with Partita, in
+float, TF32 and bf16 (autocast), eager and by torch.compile: forward and backward pass, and an update by fused AdamW. The
+data are on the device. Exit code 3: PyTorch is not installed."""
 import argparse
 import contextlib
 import statistics
@@ -15,12 +15,18 @@ except ImportError:
     sys.exit(3)
 
 
-def perceptron():
+def perceptron(units, batch):
     layers, width = [], 784
     for _ in range(5):
-        layers += [nn.Linear(width, 256), nn.ReLU()]
-        width = 256
-    return nn.Sequential(*layers, nn.Linear(width, 47)), lambda: torch.rand(1024, 784), (1024,), 47
+        layers += [nn.Linear(width, units), nn.ReLU()]
+        width = units
+    return nn.Sequential(*layers, nn.Linear(width, 47)), lambda: torch.rand(batch, 784), (batch,), 47
+
+
+def lenet():
+    layers = [nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.ReLU(), nn.MaxPool2d(2),
+              nn.Flatten(), nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 47)]
+    return nn.Sequential(*layers), lambda: torch.rand(128, 1, 28, 28), (128,), 47
 
 
 class Bottleneck(nn.Module):
@@ -85,39 +91,61 @@ def gpt():
     return Gpt(), lambda: torch.randint(0, 30, (8, 1024)), (8 * 1024,), 30
 
 
-MODELS = {"mlp256_b1024": perceptron, "resnet50_b64": resnet, "gpt2small_b8": gpt}
+MODELS = {"mlp256_b1024": lambda: perceptron(256, 1024), "mlp2048_b512": lambda: perceptron(2048, 512),
+          "lenet_b128": lenet, "resnet50_b64": resnet, "gpt2small_b8": gpt}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", choices=sorted(MODELS))
-    parser.add_argument("--precision", choices=["float", "tf32", "bf16"], default="float")
-    parser.add_argument("--compile", action="store_true", help="by torch.compile")
-    parser.add_argument("--steps", type=int, default=50)
-    arguments = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = arguments.precision == "tf32"
-    torch.backends.cudnn.benchmark = True
-    model, inputs, places, classes = MODELS[arguments.model]()
+class Timer:
+    """Seconds of a step, as the median of five blocks of about half a second; a block waits for the device once."""
+
+    def __init__(self, step, device):
+        self.step, self.wait = step, torch.cuda.synchronize if device == "cuda" else lambda: None
+
+    def block(self, steps):
+        begin = time.perf_counter()
+        for _ in range(steps):
+            self.step()
+        self.wait()
+        return (time.perf_counter() - begin) / steps
+
+    def seconds(self):
+        self.block(3)  # compiles, and chooses algorithms
+        steps = max(3, min(2000, int(0.5 / self.block(3))))
+        return statistics.median(self.block(steps) for _ in range(5))
+
+
+def step_seconds(make, device, precision, compiled):
+    torch._dynamo.reset()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    model, inputs, places, classes = make()
     model = model.to(device)
     x, y = inputs().to(device), torch.randint(0, classes, places, device=device)
     if x.dim() == 4:
         model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
-    step_model = torch.compile(model) if arguments.compile else model
+    step_model = torch.compile(model) if compiled else model
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
-    half = torch.autocast(device, torch.bfloat16) if arguments.precision == "bf16" else contextlib.nullcontext()
-    times = []
-    for _ in range(arguments.steps + 10):
-        begin = time.perf_counter()
+    half = torch.autocast(device, torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+
+    def step():
         with half:
             loss = nn.functional.cross_entropy(step_model(x), y)
         loss.backward()
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - begin)
-    print(f"{1000 * statistics.median(times[10:]):.3f}")
+
+    return Timer(step, device).seconds()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", choices=sorted(MODELS))
+    name = parser.parse_args().model
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.backends.cudnn.benchmark = True
+    for precision in ("float", "tf32", "bf16"):
+        for compiled in (False, True):
+            milliseconds = 1000 * step_seconds(MODELS[name], device, precision, compiled)
+            print(f"{precision} {'compiled' if compiled else 'eager'}: {milliseconds:.3f} ms", flush=True)
 
 
 if __name__ == "__main__":

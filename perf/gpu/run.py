@@ -4,16 +4,20 @@
 smoke    the program starts, finds its device and trains
 tests    unit and gradient tests, and MPI tests with 1, 2 and 4 ranks on one device
 bits     the same parameters from the same deck twice, from stages, from recomputation, from offloaded optimiser state
+mlp256_b1024, mlp2048_b512, lenet_b128, resnet50_b64, gpt2small_b8
+         a training step of this model beside PyTorch, eager and compiled, in float, TF32 and bf16
 memcheck compute-sanitizer on the tests of kernels, where it is installed
-speed    training steps beside PyTorch, eager and compiled, in float, TF32 and bf16
 profile  kernels by time, where nsys is installed
 
 A part that has a result in results.json is not run again; delete the file to begin anew. Parts that would not end
 within the given minutes are left for the next call. Exit code 1: something failed.
 """
 import argparse
+import csv
+import functools
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -23,7 +27,13 @@ from pathlib import Path
 
 KIT = Path(__file__).resolve().parent
 PARTITA = os.environ.get("PARTITA", "partita")
-NOISE = ["run/evaluate_every=0", "run/log_every=1000000", "data/test_samples=16"]
+# Decks that differ from those of the kit: file, what is replaced, by what.
+VARIANTS = {
+    "mlp2048.toml": ("emnist-joint.toml", "units = 256", "units = 2048"),
+    "gpt-char-recompute.toml": ("gpt-char.toml", "repeat = 6", "repeat = 6, recompute = true"),
+    # Like the model of peer.py: everything is kept for the backward pass, and nothing is dropped.
+    "gpt2-kept.toml": ("gpt2-small.toml", r' *\{ type = "dropout".*\n|recompute = true, |clip_norm.*\n', ""),
+}
 
 
 class Kit:
@@ -52,10 +62,22 @@ class Kit:
             (self.out / f"{name}.log").write_text(output)
         return output, code
 
+    def deck(self, name):
+        """The path of a deck of the kit, or of one of VARIANTS, which is made of such a deck."""
+        if name not in VARIANTS:
+            return KIT / "decks" / name
+        original, pattern, replacement = VARIANTS[name]
+        text, count = re.subn(pattern, replacement, (KIT / "decks" / original).read_text())
+        if count == 0:
+            sys.exit(f"run.py: {original} has changed; nothing in it is {pattern}")
+        made = self.out / name
+        made.write_text(text)
+        return made
+
     def train(self, name, deck, *overrides, ranks=1, limit=120):
         """The summary of a run, or None after a failure."""
         folder = self.out / "runs" / name
-        command = [*mpirun(ranks), PARTITA, "train", KIT / "decks" / deck, *overrides, "-d", folder, "--overwrite"]
+        command = [*mpirun(ranks), PARTITA, "train", self.deck(deck), *overrides, "-d", folder, "--overwrite"]
         _, code = self.run(command, limit, f"train-{name}")
         return json.loads((folder / "summary.json").read_text()) if code == 0 else None
 
@@ -106,6 +128,7 @@ SAME = {
              ("offload to a file", "demo.toml", ["strategy/kind=joint", "optimiser/offload=file"], 1)],
     "gpt": [("twice, first", "gpt-char.toml", [*FEW, "strategy/kind=joint"], 1),
             ("twice, second", "gpt-char.toml", [*FEW, "strategy/kind=joint"], 1),
+            ("recomputed", "gpt-char-recompute.toml", [*FEW, "strategy/kind=joint"], 1),
             ("pipeline of 4", "gpt-char.toml", [*FEW, "strategy/kind=pipeline", "strategy/stages=4"], 4)],
 }
 
@@ -131,66 +154,90 @@ def memcheck(kit):
     return [row("memcheck of kernels", code == 0, note=last_line(output))]
 
 
-# name, deck, overrides; peer.py knows the same names
+IMAGES = ["data/kind=noise", "data/image_size=28", "data/classes=47", "data/samples=65536"]
+# name, deck, batch, overrides; peer.py knows the same names
 MODELS = {
-    "mlp256_b1024": ("emnist-joint.toml", ["data/kind=noise", "data/image_size=28", "data/classes=47",
-                                          "data/samples=65536", "training/batch=1024"]),
-    "resnet50_b64": ("resnet-50.toml", ["training/batch=64", "data/samples=512"]),
-    "gpt2small_b8": ("gpt2-small.toml", ["training/batch=8", "data/classes=50304", "data/samples=64"]),
+    "mlp256_b1024": ("emnist-joint.toml", 1024, IMAGES),
+    "mlp2048_b512": ("mlp2048.toml", 512, IMAGES),
+    "lenet_b128": ("lenet-mnist.toml", 128, IMAGES),
+    "resnet50_b64": ("resnet-50.toml", 64, ["data/samples=512", "optimiser/kind=adamw", "optimiser/momentum=0"]),
+    "gpt2small_b8": ("gpt2-kept.toml", 8, ["data/classes=50304", "data/samples=64"]),
 }
-STEPS = 20
 
 
-def step_milliseconds(summary, batch):
-    return 1000.0 * batch / summary["samples_per_second"]
+def interval_rates(kit, name, precision, every, intervals):
+    """Samples per second of each interval of `every` steps after the first, which warms up; and FLOPs per sample."""
+    deck, batch, overrides = MODELS[name]
+    run = f"{name}-{precision}-{every}"
+    summary = kit.train(run, deck, f"run/steps={every * (intervals + 1)}", f"run/precision={precision}",
+                        f"run/log_every={every}", f"training/batch={batch}", "run/evaluate_every=0",
+                        "data/test_samples=16", *overrides, limit=90)
+    if not summary:
+        return [], 0.0
+    with open(kit.out / "runs" / run / "history.csv", newline="") as file:
+        steps = [line for line in csv.DictReader(file) if line["event"] == "step"]
+    return [float(line["samples_per_second"]) for line in steps[1:]], summary["partition"][0]["flops_per_sample"]
+
+
+def product_rate(kit, precision):
+    """FLOP/s of matrix products, as `partita info` measures them, or None."""
+    output, _ = kit.run([PARTITA, "info"])
+    words = next((line for line in output.splitlines() if line.strip().startswith("gemm ")), "").split(";")
+    found = [re.search(r"([\d.]+) ([GT])FLOP/s", part) for part in words if ("bf16" in part) == (precision == "bf16")]
+    return float(found[0][1]) * {"G": 1e9, "T": 1e12}[found[0][2]] if found and found[0] else None
 
 
 def ours(kit, name, precision):
-    deck, overrides = MODELS[name]
-    batch = int(next(value for value in overrides if value.startswith("training/batch=")).split("=")[1])
-    times = []
-    for repeat in range(3):
-        summary = kit.train(f"{name}-{precision}-{repeat}", deck, f"run/steps={STEPS}", f"run/precision={precision}",
-                            *NOISE, *overrides, limit=60)
-        if summary:
-            times.append(step_milliseconds(summary, batch))
-    return row(f"{name} {precision}: Partita", times, times and round(statistics.median(times), 3), "ms")
-
-
-def theirs(kit, name, precision, compiled):
-    mode = "compiled" if compiled else "eager"
-    command = [sys.executable, KIT / "peer.py", name, "--precision", precision] + (["--compile"] if compiled else [])
-    output, code = kit.run(command, 90, f"peer-{name}-{precision}-{mode}")
-    if code == 3:
-        return row(f"{name} {precision}: PyTorch {mode}", True, note="PyTorch is not installed: skipped")
-    value = float(last_line(output)) if code == 0 else None
-    return row(f"{name} {precision}: PyTorch {mode}", code == 0, value, "ms", "" if code == 0 else last_line(output))
-
-
-def speed(kit):
-    rows = []
-    for name in MODELS:
-        for precision in ("float", "bf16"):
-            rows.append(ours(kit, name, precision))
-            for compiled in (False, True):
-                for peer_precision in (["float", "tf32"] if precision == "float" else ["bf16"]):
-                    rows.append(theirs(kit, name, peer_precision, compiled))
+    """The median of five intervals of about half a second, and the share of the rate of products."""
+    batch = MODELS[name][1]
+    probe, _ = interval_rates(kit, name, precision, 3, 1)
+    rates, flops = [], 0.0
+    if probe:
+        every = min(2000, max(3, int(0.5 * probe[0] / batch)))
+        rates, flops = interval_rates(kit, name, precision, every, 5)
+    what = f"{name} {precision}: Partita"
+    if not rates:
+        return [row(what, False)]
+    rate, products = statistics.median(rates), product_rate(kit, precision)
+    rows = [row(what, True, round(1000.0 * batch / rate, 3), "ms", f"{1e-12 * rate * flops:.2f} TFLOP/s")]
+    if products:
+        note = f"of {1e-12 * products:.2f} TFLOP/s that partita info measures"
+        rows.append(row(f"{what}, share of products", True, round(100.0 * rate * flops / products, 1), "%", note))
     return rows
+
+
+def theirs(kit, name):
+    output, code = kit.run([sys.executable, KIT / "peer.py", name], 240, f"peer-{name}")
+    if code == 3:
+        return [row(f"{name}: PyTorch", True, note="is not installed: skipped")]
+    times = {}
+    for line in output.splitlines():  # each as soon as it is known
+        found = re.fullmatch(r"(\w+ \w+): ([\d.]+) ms", line)
+        if found:
+            times[found[1]] = float(found[2])
+    rows = [row(f"{name}: PyTorch {mode}", True, value, "ms") for mode, value in times.items()]
+    return rows if code == 0 else [*rows, row(f"{name}: PyTorch", False, note=last_line(output))]
+
+
+def speed(name, kit):
+    return [*ours(kit, name, "float"), *ours(kit, name, "bf16"), *theirs(kit, name)]
 
 
 def profile(kit):
     tool = shutil.which("nsys")
     if not tool:
         return [row("nsys", True, note="not installed: skipped")]
-    deck, overrides = MODELS["gpt2small_b8"]
+    deck, batch, overrides = MODELS["gpt2small_b8"]
     output, code = kit.run([tool, "profile", "--stats=true", "-o", "gpt2", "--force-overwrite=true", PARTITA, "train",
-                            KIT / "decks" / deck, "run/steps=5", "run/precision=bf16", *NOISE, *overrides, "-d",
-                            kit.out / "runs/profile", "--overwrite"], 120, "profile")
+                            kit.deck(deck), "run/steps=5", "run/precision=bf16", f"training/batch={batch}",
+                            "run/evaluate_every=0", "data/test_samples=16", *overrides, "-d", kit.out / "runs/profile",
+                            "--overwrite"], 120, "profile")
     return [row("kernels by time in profile.log", code == 0, note=last_line(output))]
 
 
 # name, function, seconds that it may need
-PARTS = [("smoke", smoke, 60), ("bits", bits, 90), ("tests", tests, 200), ("speed", speed, 240),
+PARTS = [("smoke", smoke, 60), ("bits", bits, 90), ("tests", tests, 200),
+         *((name, functools.partial(speed, name), 150) for name in MODELS),
          ("memcheck", memcheck, 120), ("profile", profile, 60)]
 
 

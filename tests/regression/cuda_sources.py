@@ -1,7 +1,7 @@
 """Everything with a kernel, and what calls the libraries of NVIDIA, compiles for a device: nvcc reads it, where there
 is one, and finds no call that only a host can make. PARTITA_CUDA_KOKKOS_ROOT names a Kokkos with CUDA to do it with.
 Without one it is done with the Kokkos of the build, whose functions are declared for host and device alike; no code is
-run.
+run. PARTITA_CUDA_PROGRAM may name a program built with CUDA, whose kernels must do without stack.
 """
 
 import json
@@ -116,6 +116,33 @@ class CudaSources(support.RunTest):
         result = compiled(source)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertNotEqual(compiled(self.write("call.cpp", f'#include "{source}"\nint wrong = "text";\n')).returncode, 0)
+
+    def test_stack_of_kernels(self):
+        """perf/gpu/resources.py finds arrays that do not fit into registers."""
+        if not (shutil.which("cuobjdump") or shutil.which("cuobjdump", path="/usr/local/cuda/bin")):
+            self.skipTest("there is no cuobjdump")
+        script = ROOT / "perf/gpu/resources.py"
+        source = """
+            __global__ void small(float* x) { x[threadIdx.x] *= 2; }
+            #ifdef LARGE
+            __global__ void large(float* x, int n) {
+              float values[100];
+              for (int i = 0; i < 100; ++i) values[i] = x[i];
+              for (int i = 0; i < n; ++i) x[i] = values[(7 * i) % 100];
+            }
+            #endif"""
+        for flags, expected in ((), 0), (("-DLARGE",), 1):
+            cubin = self.folder / "out.cubin"
+            subprocess.run([NVCC, "-arch=sm_90", "-cubin", "-o", cubin, *flags, self.write("kernels.cu", source)],
+                           check=True, timeout=300)
+            done = subprocess.run([sys.executable, script, cubin], capture_output=True, text=True)
+            self.assertEqual(done.returncode, expected, done.stdout + done.stderr)
+            self.assertIn("small", done.stdout)
+        self.assertIn("1 of 2 kernels use more than 64 bytes of stack", done.stderr)
+        program = os.environ.get("PARTITA_CUDA_PROGRAM")
+        if program:
+            done = subprocess.run([sys.executable, script, program], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_what_a_device_cannot_call_is_seen(self):
         source = self.write("bad.cpp", """

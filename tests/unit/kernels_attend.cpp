@@ -34,17 +34,31 @@ void measureAlong(const Heads& heads) {
              AttentionAlong{heads.shape, heads.out.data(), heads.grad_out.data(), heads.along.data()});
 }
 
+/// Runs on the host in every build: a thread of a device would need up to 144 KiB of stack.
+template <class Kernel>
+void onHost(const Heads& heads, const Kernel& kernel) {
+  using Host = Kokkos::DefaultHostExecutionSpace;
+  Kokkos::parallel_for("by_threads",
+                       Kokkos::RangePolicy<Host, Kokkos::IndexType<std::int64_t>>(0, heads.items()), kernel);
+  Host().fence();
+}
+
 template <int Bound>
 Heads byThreads(const AttentionShape& shape) {
   Heads heads(shape);
-  Kokkos::parallel_for("forward", Range(space, 0, heads.items()),
-                       AttentionForward<Bound>{shape, heads.qkv.data(), heads.out.data(),
-                                               heads.log_sums.data(), heads.work.data()});
+  const auto host = [](const Vector& values) {
+    return Kokkos::create_mirror_view_and_copy(HostSpace(), values);
+  };
+  const auto qkv = host(heads.qkv), grad_out = host(heads.grad_out), out = host(heads.out),
+             grad_qkv = host(heads.grad_qkv), log_sums = host(heads.log_sums), work = host(heads.work);
+  onHost(heads, AttentionForward<Bound>{shape, qkv.data(), out.data(), log_sums.data(), work.data()});
+  Kokkos::deep_copy(heads.out, out);
+  Kokkos::deep_copy(heads.log_sums, log_sums);
   measureAlong(heads);
-  Kokkos::parallel_for("backward", Range(space, 0, heads.items()),
-                       AttentionBackward<Bound>{shape, heads.qkv.data(), heads.log_sums.data(),
-                                                heads.grad_out.data(), heads.along.data(),
-                                                heads.grad_qkv.data()});
+  const auto along = host(heads.along);
+  onHost(heads, AttentionBackward<Bound>{shape, qkv.data(), log_sums.data(), grad_out.data(), along.data(),
+                                         grad_qkv.data()});
+  Kokkos::deep_copy(heads.grad_qkv, grad_qkv);
   return heads;
 }
 

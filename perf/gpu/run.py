@@ -199,9 +199,9 @@ def ours(kit, name, precision):
     if not rates:
         return [row(what, False)]
     rate, products = statistics.median(rates), product_rate(kit, precision)
-    rows = [row(what, True, round(1000.0 * batch / rate, 3), "ms", f"{1e-12 * rate * flops:.2f} TFLOP/s")]
+    rows = [row(what, True, round(1000.0 * batch / rate, 3), "ms", f"{1e-12 * rate * flops:.3g} TFLOP/s")]
     if products:
-        note = f"of {1e-12 * products:.2f} TFLOP/s that partita info measures"
+        note = f"of {1e-12 * products:.3g} TFLOP/s that partita info measures"
         rows.append(row(f"{what}, share of products", True, round(100.0 * rate * flops / products, 1), "%", note))
     return rows
 

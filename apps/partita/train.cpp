@@ -7,14 +7,12 @@
 #include "partita/io/read_run_file.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/hogbatch/decisions.hpp"
-#include "partita/strategy/hogbatch/run_state.hpp"
 #include "partita/train/check_plans.hpp"
 #include "partita/train/restart.hpp"
 #include "partita/train/run_files.hpp"
 #include "partita/train/signals.hpp"
 #include "partita/train/training_run.hpp"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "commands.hpp"
@@ -51,34 +49,6 @@ void setReplay(const TrainArguments& arguments, RunConfig& deck) {
                     arguments.run_directory + "', where it would be replaced; choose another directory");
   deck.strategy.hogbatch.replay = arguments.replay;
   deck.run.decisions = false;
-}
-
-/// Updates of the model before a checkpoint; none if another strategy has written it.
-std::int64_t updatesBefore(const RunProgress& progress) {
-  const std::vector<double>& numbers = progress.numbers;
-  if (numbers.size() < 2) return 0;
-  const auto state = HogbatchState::from(numbers, static_cast<std::size_t>(numbers[0]),
-                                         static_cast<std::size_t>(numbers[1]));
-  return state ? state->version : 0;
-}
-
-/// A log of decisions must begin with the run, and a run that continues needs all of it.
-void checkDecisions(const TrainPlan& plan) {
-  if (!plan.deck.run.decisions) return;
-  if (!plan.directory.exists()) throw UserError("run/decisions: decisions.csv needs a run directory (-d)");
-  const std::string &start = plan.start.file, log = plan.directory.file("decisions.csv");
-  if (start.empty()) return;
-  if (!regularFileExists(log) || !RunFile(start).isCheckpoint())
-    throw UserError("run/decisions: the log must begin with the run, but this run continues from " + start +
-                    " without its log; set run/decisions=false");
-  const std::int64_t updates = updatesBefore(RunFile(start).progress());
-  const std::vector<Decision> decisions = readDecisions(log);
-  const std::int64_t found = std::count_if(decisions.begin(), decisions.end(), [&](const Decision& one) {
-    return one.applied >= 0 && one.applied < updates;
-  });
-  if (found != updates)
-    throw UserError("run/decisions: the log has " + std::to_string(found) + " of the " +
-                    std::to_string(updates) + " updates before " + start + "; set run/decisions=false");
 }
 
 /// The parameters of a finished run in the directory where -r latest looks for a checkpoint; empty: none.
@@ -139,7 +109,8 @@ std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArgu
   collectively(world, [&] {
     plan.deck = deckOf(arguments, plan.start.file);
     if (!arguments.replay.empty()) setReplay(arguments, plan.deck);
-    if (world.rank() == 0 && !arguments.dry_run) checkDecisions(plan); // other ranks may see its files late
+    if (plan.deck.run.decisions && !arguments.dry_run && !plan.directory.exists())
+      throw UserError("run/decisions: decisions.csv needs a run directory (-d)");
     if (arguments.dry_run && world.rank() == 0)
       dryRun(plan.deck, arguments.ranks > 0 ? arguments.ranks : world.size());
   });

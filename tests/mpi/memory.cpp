@@ -136,13 +136,29 @@ TEST_CASE("A plan of stages that parts share counts what is allocated", "[memory
   }
 }
 
+namespace {
+
+const Overrides tokens{
+    "strategy/kind=joint", "data/kind=grammar", "data/classes=0", "data/sequence=12",
+    "network/layers=[{type='embedding',width=24,positions=true},{type='dropout'},{type='residual',layers=["
+    "{type='layer-norm'},{type='attention',heads=6}]},{type='residual',recompute=true,layers=["
+    "{type='layer-norm'},{type='dense',units=90,activation='gelu'},{type='dense',units=24}]},"
+    "{type='layer-norm'},{type='dense'}]"};
+
+} // namespace
+
+TEST_CASE("A plan of a transformer of 16 bits counts what is allocated", "[memory]") {
+  for (const char* loss : {"training/loss=cross-entropy", "training/loss=mse"}) {
+    const Overrides half = tokens + Overrides{loss, "run/precision=bf16"};
+    checkPlan(1, half);
+    checkPlan(2, half + Overrides{"strategy/replicas=2", "strategy/microbatches=2"});
+    checkOnRanks(2, half + Overrides{"strategy/kind=pipeline", "strategy/schedule=gpipe"});
+    checkOnRanks(2, half + Overrides{"strategy/kind=sil"});
+  }
+  checkOnRanks(2, tokens + Overrides{"run/precision=bf16", "strategy/kind=sil", "strategy/exits=sum"});
+}
+
 TEST_CASE("A plan of a transformer that parts share counts what is allocated", "[memory][parts]") {
-  const Overrides tokens{
-      "strategy/kind=joint", "data/kind=grammar", "data/classes=0", "data/sequence=12",
-      "network/layers=[{type='embedding',width=24,positions=true},{type='dropout'},{type='residual',layers=["
-      "{type='layer-norm'},{type='attention',heads=6}]},{type='residual',recompute=true,layers=["
-      "{type='layer-norm'},{type='dense',units=90,activation='gelu'},{type='dense',units=24}]},"
-      "{type='layer-norm'},{type='dense'}]"};
   for (const int parts : {2, 4}) {
     const Overrides all = tokens + Overrides{"strategy/parts=" + std::to_string(parts)};
     checkPlan(parts, all);

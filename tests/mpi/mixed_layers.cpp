@@ -50,6 +50,7 @@ class OverflowWatch : public StepControl {
   bool afterStep(const ExecSpace& space, const Position&,
                  const std::vector<StageUpdater*>& updaters) override {
     for (StageUpdater* updater : updaters) {
+      updater->finishUpdate(space); // until then only a device may know
       if (!std::isfinite(updater->local().score.peek(space).loss)) FAIL("loss");
       const State now = stateOf(*updater), before = _last[updater];
       const bool was_taken = now.steps > before.steps;
@@ -181,7 +182,9 @@ TEST_CASE("Replicas of bf16 leave out the same batches", "[mixed]") {
                    smallDeck(network + Overrides{"strategy/kind=joint", "run/precision=bf16",
                                                  "strategy/replicas=" + std::to_string(ranks)}));
       spoilOneSample(run.sets.train.features, std::numeric_limits<float>::infinity());
-      run.train();
+      OverflowWatch watch(1.0);
+      run.train(watch);
+      CHECK(watch.left_out == 2); // once per epoch
       const std::vector<Real> own = run.ownParameters();
       std::vector<Real> first = own;
       MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
@@ -196,6 +199,19 @@ TEST_CASE("Replicas of bf16 leave out the same batches", "[mixed]") {
       CHECK(relativeError(trained(ranks), alone) < 0.02);
     }
   }
+}
+
+/// Devices decide on the steps of a stage alone, hosts on those of all stages; both count the same steps.
+TEST_CASE("Stages of bf16 that sometimes learn together count the steps that are taken", "[mixed]") {
+  SmallRun run(groupOf(std::min(2, everyone().size())),
+               smallDeck({"strategy/kind=sil", "strategy/stages=2", "strategy/cuts=[2]",
+                          "strategy/joint_every=3", "run/precision=bf16"}));
+  spoilOneSample(run.sets.train.features, std::numeric_limits<float>::infinity());
+  OverflowWatch watch(1.0);
+  run.train(watch);
+  CHECK(watch.left_out == 2 * static_cast<int>(run.stages.size())); // once per epoch
+  CHECK(watch.left_out + watch.taken == 30 * static_cast<int>(run.stages.size()));
+  CHECK(std::isfinite(run.evaluate().loss.back()));
 }
 
 TEST_CASE("Networks with batch norms or tied heads learn as well in 16 bits", "[mixed]") {

@@ -136,14 +136,15 @@ class Workers(RunOfWorkers):
     def test_logs_that_do_not_fit(self):
         """Nothing is lost, and no other network than that of the run is made."""
         log, common = self.folder / "run" / "decisions.csv", ["run/decisions=true", "checkpoint/every=15", "run/epochs=2"]
-        self.train(*common)
+        for folder in ("run", "second"):
+            self.train(*common, folder=folder)
         wanted = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
 
-        def refused(*words, ranks=1):
+        def refused(*words, ranks=1, warnings=0):
             result = run("train", *words, ranks=ranks)
-            self.assertRefused(result)
-            self.assertEqual({path: path.read_bytes() for path in wanted}, wanted)
-            return result.stderr
+            self.assertEqual((result.returncode, len(complaints(result))), (2, 1 + warnings), result.stderr)
+            self.assertEqual({path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}, wanted)
+            return complaints(result)[-1]
 
         deck, run_directory = self.folder / "run" / "deck.toml", self.folder / "run"
         self.assertIn("is in the run directory", refused(deck, "--replay", log, "-d", run_directory, "--overwrite"))
@@ -154,9 +155,12 @@ class Workers(RunOfWorkers):
         self.assertIn("the log must begin with the run",
                       refused(*again, "-r", run_directory / "parameters.h5", "-d", self.folder / "other", ranks=3))
         self.assertIn("strategy/parts", refused(*again, "strategy/parts=2", ranks=3))
-        other = run("train", self.deck, *WORKERS, *common[:2], "run/epochs=3", "-d", run_directory, "-r", "latest", ranks=2)
-        self.assertIn("the log cannot continue with other workers", other.stderr)
-        self.assertEqual(log.read_bytes(), wanted[log])
+        newest = checkpoints(run_directory)[max(checkpoints(run_directory))]
+        self.assertIn(f"continues from {newest} without its log",
+                      refused(*again, "-r", newest, "-d", self.folder / "second", "--overwrite", ranks=3))
+        more = [*again, "run/epochs=3", "-d", run_directory, "-r", "latest"]
+        self.assertIn("the log cannot continue with other workers", refused(*more, ranks=2))
+        self.assertIn(f"goes back from the step of {newest}", refused(*more, "training/batch=80", ranks=3, warnings=1))
 
     def test_logs_with_gaps(self):
         """The updates before a checkpoint are in its log, or the run does not continue with it."""

@@ -69,20 +69,29 @@ TEST_CASE("The gradient of a loss that is not finite is not finite either", "[nn
   const auto some_nan = [](const Values& values) {
     return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
   };
-  const auto check = [&](Loss& loss, const Values& output, const Targets& targets) {
+  const auto check = [&](Loss& loss, const Values& output, const Targets& targets, Precision precision) {
+    const TypedRows stored("partita::test::stored", precision, 2, 3),
+        stored_grad("partita::test::stored_grad", precision, 2, 3);
+    copyValues(space, matrixOf(2, 3, output), stored.top(2));
+    Score score(2);
+    loss.evaluate(space, stored.top(2), targets, Real(1), stored_grad.top(2), score);
+    CHECK_FALSE(std::isfinite(score.take(space).loss));
     const Matrix grad = makeMatrix("partita::test::grad", 2, 3);
-    CHECK_FALSE(std::isfinite(evaluate(loss, matrixOf(2, 3, output), targets, grad).loss));
+    copyValues(space, stored_grad.top(2), grad);
     CHECK(some_nan(valuesOf(grad)));
   };
   const Targets classes{labelsOf({0, 2}), Matrix()},
       mixed{classes.classes, matrixOf(2, 3, {0.5, 0.5, 0.0, 0.2, 0.3, 0.5})};
   for (const Targets& targets : {classes, mixed}) {
     for (const double bad : {infinity, -infinity}) {
-      check(*makeCrossEntropy(0.0), {1.0, 2.0, 3.0, 1.0, 2.0, bad}, targets);
-      check(*makeCrossEntropy(0.1), {bad, 2.0, 3.0, 1.0, 2.0, 3.0}, targets);
+      for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+        check(*makeCrossEntropy(0.0), {1.0, 2.0, 3.0, 1.0, 2.0, bad}, targets, precision);
+        check(*makeCrossEntropy(0.1), {bad, 2.0, 3.0, 1.0, 2.0, 3.0}, targets, precision);
+      }
     }
     if (sizeof(Real) == sizeof(float)) // the square is infinite, the difference is not
-      check(*makeLabelMse(makeOneHotLabels(3), 2), {huge, 2.0, 3.0, 1.0, 2.0, 3.0}, targets);
+      check(*makeLabelMse(makeOneHotLabels(3), 2), {huge, 2.0, 3.0, 1.0, 2.0, 3.0}, targets,
+            Precision::single);
   }
 }
 
@@ -106,7 +115,7 @@ TEST_CASE("Cross-entropy of logits of 16 bits is that of the numbers that are st
     const Matrix found_grad = makeMatrix("partita::test::found_grad", rows, columns);
     copyValues(space, stored_grad.top(rows), found_grad);
     roundTo(space, precision, grad);
-    CHECK(relativeError(valuesOf(found_grad), valuesOf(grad)) < 1e-3); // sums have another order
+    CHECK(relativeError(valuesOf(found_grad), valuesOf(grad)) < 2e-4); // a few are rounded otherwise
   }
 }
 

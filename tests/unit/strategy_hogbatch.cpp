@@ -3,6 +3,9 @@
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/hogbatch/coordinator.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "data_files.hpp"
 #include "support/catch.hpp"
 #include "support/file_size_limit.hpp"
@@ -173,6 +176,35 @@ TEST_CASE("What is no log of decisions is refused with its place", "[hogbatch]")
   }
   folder.write("decisions.csv", header + good + "0,0,0,0,4");
   CHECK(readDecisions(path).size() == 1); // half a row of a killed run
+}
+
+TEST_CASE("Numbers that are no state of workers are none, whatever they are", "[hogbatch]") {
+  HogbatchState state;
+  state.version = 7;
+  state.loss = 0.25;
+  state.groups.resize(2);
+  state.workers.resize(3);
+  state.workers[1].updates = 4;
+  const std::vector<double> good = state.numbers();
+  const auto found = HogbatchState::from(good);
+  REQUIRE(found);
+  CHECK(found->numbers() == good);
+  CHECK_FALSE(HogbatchState::from({}));
+  CHECK_FALSE(HogbatchState::from({0.0}));
+  for (const double wrong : {std::nan(""), -1.0, 1.5, 2.5, 1e15, 1e300, HUGE_VAL}) {
+    CAPTURE(wrong);
+    for (const std::size_t count : {0, 1}) {
+      std::vector<double> numbers = good;
+      numbers[count] = wrong;
+      CHECK_FALSE(HogbatchState::from(numbers));
+    }
+  }
+  for (const double wrong : {std::nan(""), -1e300, HUGE_VAL}) {
+    std::vector<double> numbers = good;
+    *std::find(numbers.begin(), numbers.end(), 7.0) = wrong;
+    CHECK_FALSE(HogbatchState::from(numbers));
+    CHECK_FALSE(HogbatchState::from(numbers, 2, 3));
+  }
 }
 
 } // namespace partita::test::strategy_hogbatch

@@ -64,7 +64,7 @@ class Loss {
   /// the number of samples in the whole batch, over all replicas; the loss is the mean over labels. If
   /// `grad`, of the size of `output`, is empty, no gradient is computed and every row is decoded; otherwise a
   /// loss may skip the decoding if it costs extra.
-  /// Both are stored in the same precision; only `makeCrossEntropy` takes 16 bits.
+  /// `output` and `grad` are stored in the same precision; only `makeCrossEntropy` takes 16 bits.
   void evaluate(const ExecSpace& space, const TypedMatrix& output, const Targets& targets, Real weight,
                 const TypedMatrix& grad, Score& score) {
     const auto labels = static_cast<std::int64_t>(targets.classes.extent(0)),

@@ -20,6 +20,25 @@ KOKKOS_INLINE_FUNCTION Real expRow(const Row& row, const Real* z, Real largest, 
   return row.sumInOrder(count, [=](std::int64_t c) { return out[c]; });
 }
 
+/// The sum of exp(z - largest) from first to last.
+template <class Row, class Stored>
+KOKKOS_INLINE_FUNCTION Real expSum(const Row& row, const Stored* z, Real largest, std::int64_t count) {
+  if constexpr (device_is_host && !Row::recomputes) {
+    constexpr std::int64_t at_once = 64; // which vectorise; the sum in order would not
+    Real sum = 0;
+    for (std::int64_t first = 0; first < count; first += at_once) {
+      const std::int64_t left = count - first, size = left < at_once ? left : at_once;
+      Real values[at_once];
+      PARTITA_INDEPENDENT
+      for (std::int64_t c = 0; c < size; ++c) values[c] = rowExp(toReal(z[first + c]) - largest);
+      for (std::int64_t c = 0; c < size; ++c) sum += values[c];
+    }
+    return sum;
+  } else {
+    return row.sumInOrder(count, [=](std::int64_t c) { return rowExp(toReal(z[c]) - largest); });
+  }
+}
+
 template <class Stored>
 struct CrossEntropyRow {
   const Stored* logits;
@@ -70,7 +89,6 @@ struct CrossEntropyRow {
     const Stored* z = logits + i * count;
     const std::int64_t best = largestOf(row, z, count);
     const Real largest = toReal(z[best]), product = targetProduct(row, i, z, largest);
-    const auto exponential = [=](std::int64_t c) { return rowExp(toReal(z[c]) - largest); };
     Stored* g = grad == nullptr ? nullptr : grad + i * count;
     Real sum = 0;
     bool kept = false; // do the exponentials lie in the gradient?
@@ -78,14 +96,15 @@ struct CrossEntropyRow {
       kept = g != nullptr;
       if (kept) sum = expRow(row, z, largest, Real(1), count, g);
     }
-    if (!kept) sum = row.sumInOrder(count, exponential);
+    if (!kept) sum = expSum(row, z, largest, count);
     const Real loss = log(sum) - product, correct = best == classes(i) ? Real(1) : Real(0);
     const Real scale = weight / sum + (loss - loss); // NaN with an infinite loss
     if (kept) {
       learn(
           row, i, [=](std::int64_t c) { return toReal(g[c]); }, scale, g);
     } else if (g != nullptr) {
-      learn(row, i, exponential, scale, g);
+      learn(
+          row, i, [=](std::int64_t c) { return rowExp(toReal(z[c]) - largest); }, scale, g);
     }
     const RowResults results = per_row;
     row.once([=]() {
@@ -122,8 +141,7 @@ struct LogSoftmaxRow {
     const Real factor = weight, kept = keep;
     Real* out = &sum(i, 0);
     const Real largest = toReal(z[largestOf(row, z, count)]);
-    const Real shift =
-        largest + log(row.sumInOrder(count, [=](std::int64_t c) { return rowExp(toReal(z[c]) - largest); }));
+    const Real shift = largest + log(expSum(row, z, largest, count));
     row.each(count, [=](std::int64_t c) {
       out[c] = (kept == 0 ? Real(0) : kept * out[c]) + factor * (toReal(z[c]) - shift);
     });
@@ -139,9 +157,10 @@ void softmaxCrossEntropy(const ExecSpace& space, const TypedMatrix& logits, cons
   withStored(logits.precision, [&](auto stored) {
     using Stored = decltype(stored);
     forEachRow(space, "partita::softmaxCrossEntropy", logits.rows, logits.columns,
-               CrossEntropyRow<Stored>{
-                   logits.as<const Stored>(), grad.size() == 0 ? nullptr : grad.as<Stored>(), logits.columns,
-                   targets.distribution, targets.classes, score.perRow(), smoothing, weight});
+               CrossEntropyRow<Stored>{static_cast<const Stored*>(logits.values().data),
+                                       grad.size() == 0 ? nullptr : static_cast<Stored*>(grad.values().data),
+                                       logits.columns, targets.distribution, targets.classes, score.perRow(),
+                                       smoothing, weight});
   });
   score.accumulate(space, logits.rows);
 }
@@ -151,7 +170,7 @@ void addLogSoftmax(const ExecSpace& space, const TypedMatrix& logits, Real weigh
   withStored(logits.precision, [&](auto stored) {
     using Stored = decltype(stored);
     forEachRow(space, "partita::addLogSoftmax", logits.rows, logits.columns,
-               LogSoftmaxRow<Stored>{logits.as<const Stored>(), sum, weight, keep});
+               LogSoftmaxRow<Stored>{static_cast<const Stored*>(logits.values().data), sum, weight, keep});
   });
 }
 

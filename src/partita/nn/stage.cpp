@@ -169,7 +169,7 @@ Matrix Stage::outputGradient(const TypedMatrix& output) const {
 TypedMatrix Stage::gradientFor(const TypedMatrix& output) const {
   const std::int64_t room = output.rows * roomOf(output.columns, output.precision);
   PARTITA_REQUIRE(room <= static_cast<std::int64_t>(_work[0].size()),
-                  "a gradient in `Real` of an output whose loss has 16 bits");
+                  "no room for the gradient of an output");
   return TypedMatrix(output.precision, _work[0].data(), output.rows, output.columns);
 }
 

@@ -33,8 +33,8 @@ StagePlan stageOf(const RunConfig& config, const Layers& layers, std::int64_t fi
   LayerPlan &begin = stage.layers.front(), &end = stage.layers.back();
   begin.real_input = stage.first() && takes_both(begin); // fp16 has too small a range for some features
   stage.loss_takes_half = stage.last() && config.training.loss == LossKind::cross_entropy;
-  // The few logits of a sample stay precise, so that classes rarely have equal ones. Those of tokens are the
-  // largest activation of their network.
+  // The few logits that a dense layer has for a sample stay precise, so that classes rarely have equal ones.
+  // Those of tokens are the largest activation of their network.
   const bool of_tokens = stage.loss_takes_half && stage.positions > 1;
   end.real_output = stage.last() && takes_both(end) && !of_tokens;
   return stage;

@@ -107,7 +107,9 @@ ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Gr
       peers, local.stage.trained().gradients, config.strategy.bucket_kib * 1024 / bytesOf(sums),
       grid.paths().reductions, grid.traffic.between_replicas, sums, grid.deviceSums(peers));
   if (by_places && grid.part() > 0) reducer->leaveOut(wholeLayers(local.stage.plan()));
-  return {std::move(reducer), peers, config.training.batch};
+  // Ranks of one family may run different builds.
+  const bool decide_alike = peers.minimum(row_teams ? 1 : 0) == 1;
+  return {std::move(reducer), peers, config.training.batch, decide_alike};
 }
 
 ReplicaLink ownGradients(const RunConfig& config, const Grid& grid) {
@@ -219,12 +221,14 @@ std::optional<double> StageUpdater::squaresOfParts(const ExecSpace& space) const
 
 /// Do all these ranks see the same gradient? Then their devices decide alike, and no host has to ask.
 bool StageUpdater::agrees(const Communicator& ranks) const {
-  return ranks.size() == 1 || (_local.parts == nullptr && _link.gradients->overlaps() && // a sum
-                               ranks.size() == _link.peers.size());
+  return ranks.size() == 1 ||
+         (_link.decide_alike && _local.parts == nullptr && ranks.size() == _link.peers.size());
 }
 
 bool StageUpdater::overflowed(const ExecSpace& space) const {
-  return _checks && !std::isfinite(_norm.squaredNorm(space)); // as it is if a loss is not finite
+  if (!_checks) return false;
+  if (_local.stage.masters().size() == 0) return _local.score.bad(space);
+  return !std::isfinite(_norm.squaredNorm(space)); // as it is if a loss is not finite
 }
 
 void StageUpdater::update(const ExecSpace& space, const StepNumbers* gate) {
@@ -282,6 +286,13 @@ void StageUpdater::updateIfFinite(const ExecSpace& space) {
   _local.score.restoreIfBad(space);
 }
 
+/// Steps that devices decide on and others may alternate; both count the steps that were taken.
+void StageUpdater::decideOnHost(const ExecSpace& space, bool overflow) {
+  if (_gated) readGate(space);
+  overflow ? skipStep(space) : update(space);
+  if (_gate) _gate->start(_optimiser->steps());
+}
+
 void StageUpdater::readGate(const ExecSpace& space) {
   const StepNumbers numbers = _gate->read(space);
   _optimiser->resume(numbers.taken);
@@ -308,13 +319,10 @@ void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters
     overflow = partners.ranks.maximum(found) > 0;
   }
   for (StageUpdater* updater : updaters) {
-    if (gated) {
+    if (gated)
       updater->updateIfFinite(space);
-    } else if (overflow) {
-      updater->skipStep(space);
-    } else {
-      updater->update(space);
-    }
+    else
+      updater->decideOnHost(space, overflow);
     updater->_under_way = false;
   }
 }

@@ -34,6 +34,7 @@ struct ReplicaLink {
   std::unique_ptr<GradientExchange> gradients;
   const Communicator& peers; ///< the replicas whose losses a report sums
   std::int64_t samples;      ///< samples whose gradients are combined in a step; a loss is the mean over them
+  bool decide_alike = false; ///< may the devices of all peers decide on a step by the sum that they all see?
 };
 
 /// For replicas that sum their gradients in each step. The arguments must outlive the result.
@@ -57,7 +58,7 @@ struct StepPartners {
 /// One training step: saves what may have to be restored, calls `passes`, which computes the gradients of all
 /// `updaters`, completes the gradients, and then updates the parameters, or skips the step if 16-bit numbers
 /// overflowed on any rank of the partners. Throws RunError if a loss is not finite. Collective over the
-/// partners if the step may overflow.
+/// partners if the step may overflow, unless each device decides for itself.
 void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
               const StepPartners& partners, const std::function<void()>& passes);
 
@@ -69,8 +70,8 @@ void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters
 /// Any other reader of parameters or optimiser must call `finishUpdate` first, also after the last step.
 /// Results do not depend on this, bit for bit.
 ///
-/// On a device that decides alone, and without a loss scale, only the device knows whether a step was skipped
-/// (`StepGate`); the host learns it when it reports or calls `finishUpdate`.
+/// If only a stage and its replicas decide on a step, and without a loss scale, a device knows by itself
+/// whether the step was skipped (`StepGate`); the host learns it when it reports or calls `finishUpdate`.
 class StageUpdater {
  public:
   StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLink link, const UpdateSchedule& schedule);
@@ -139,6 +140,7 @@ class StageUpdater {
   bool overflowed(const ExecSpace& space) const;
   void update(const ExecSpace& space, const StepNumbers* gate = nullptr);
   void updateIfFinite(const ExecSpace& space);
+  void decideOnHost(const ExecSpace& space, bool overflow);
   void readGate(const ExecSpace& space);
   std::optional<double> squaresOfParts(const ExecSpace& space) const;
   void skipStep(const ExecSpace& space);

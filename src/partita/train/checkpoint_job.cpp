@@ -79,11 +79,10 @@ void CheckpointJob::write(const Communicator& comm) {
   state = State::written;
 }
 
-void CheckpointJob::publish(const std::string& run_directory, const std::vector<std::string>& growing,
-                            std::size_t keep) {
+void CheckpointJob::publish(const std::string& run_directory, std::size_t keep) {
   if (failure.empty()) {
     failure = failureOf([&] {
-      for (const std::string& file : growing) syncFile(file);
+      for (const std::string& file : growingFilesIn(run_directory)) syncFile(file);
       std::error_code ignored;
       if (fs::exists(final_name, ignored)) set_aside.push_back(setAside(final_name)); // an earlier course
       publishFile(partial, final_name);

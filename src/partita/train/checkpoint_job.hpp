@@ -55,9 +55,9 @@ struct CheckpointJob {
   /// leaves the run without this checkpoint; any other is known to this rank alone, and the others would wait
   /// for it, so it ends the job. Collective.
   void write(const Communicator& comm);
-  /// On rank 0, when the file is written: renames it once the files `growing` are on the disk, sets aside
-  /// later checkpoints of an earlier run, and keeps the newest `keep`.
-  void publish(const std::string& run_directory, const std::vector<std::string>& growing, std::size_t keep);
+  /// On rank 0, when the file is written: renames it once the growing files of the run are on the disk, sets
+  /// aside later checkpoints of an earlier run, and keeps the newest `keep`.
+  void publish(const std::string& run_directory, std::size_t keep);
 };
 
 /// Runs `work` and returns the error as text; empty if there is none.

@@ -102,15 +102,14 @@ void Checkpointer::reportResult() {
   _job.reset();
 }
 
-/// On rank 0: the thread renames the file to its final name once no row of the history, and none of the log
-/// of decisions, up to its step can get lost.
+/// On rank 0: the thread renames the file to its final name once no row of a growing file up to its step can
+/// get lost.
 void Checkpointer::publish() {
   _job->state = CheckpointJob::State::naming;
   _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
-  std::vector<std::string> growing{_run.directory.file("history.csv")};
-  if (_run.config.run.decisions) growing.push_back(_run.directory.file("decisions.csv"));
-  _thread.submit([job = _job, folder = _run.directory.file("."), growing = std::move(growing),
-                  keep = _run.config.checkpoint.keep] { job->publish(folder, growing, keep); });
+  _thread.submit([job = _job, folder = _run.directory.file("."), keep = _run.config.checkpoint.keep] {
+    job->publish(folder, keep);
+  });
 }
 
 bool Checkpointer::finish() {

@@ -8,8 +8,8 @@ namespace partita {
 
 /// Writes the checkpoints of a run into its directory. The state is copied between two steps (on a host,
 /// until the parameters next change); all ranks then write their parts of one file while training goes on. A
-/// file gets its final name when it is complete and the history and the log of decisions up to its step are
-/// on the disk; then older ones beyond `checkpoint/keep` are deleted.
+/// file gets its final name when it is complete and the rows of all growing files up to its step are on the
+/// disk; then older ones beyond `checkpoint/keep` are deleted.
 class Checkpointer {
  public:
   /// `background`: write in a separate thread, which MPI must allow. Collective.

@@ -59,8 +59,13 @@ Predictions::Predictions(const Communicator& world, const std::string& path) : _
 }
 
 void Predictions::add(const ExecSpace& space, const TypedMatrix& predicted) {
-  const Matrix logits = makeMatrix("partita::Predictions::logits", predicted.rows, predicted.columns);
-  copyValues(space, predicted, logits);
+  Matrix logits;
+  if (predicted.half()) {
+    logits = makeMatrix("partita::Predictions::logits", predicted.rows, predicted.columns);
+    copyValues(space, predicted, logits);
+  } else {
+    logits = predicted.real();
+  }
   const auto host = Kokkos::create_mirror_view(logits);
   Kokkos::deep_copy(space, host, logits);
   fence(space, "partita::Predictions::add");

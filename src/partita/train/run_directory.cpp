@@ -7,7 +7,6 @@
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
-#include "partita/train/run_files.hpp"
 
 #include <array>
 #include <cerrno>
@@ -196,7 +195,7 @@ void RunDirectory::admit(const Communicator& world, const RunStart& start) const
 }
 
 void RunDirectory::prepare(const Communicator& world, const std::string& deck, const RunStart& start,
-                           const Continued& continued) const {
+                           const TakenOver& taken) const {
   if (!exists()) return;
   collectively(world, [&] {
     if (world.rank() != 0) return;
@@ -204,8 +203,7 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
     takeCheckpointRequest(); // a request from before the run
     removeUnfinishedFiles(_path);
     if (start.overwrite && !own) discardResults(_path, start.file);
-    for (const std::string& path : setResultsAside(_path, !own || !continued.history,
-                                                   !own || !continued.decisions, !own || !continued.results))
+    for (const std::string& path : setResultsAside(_path, own ? taken : TakenOver{}))
       Log::info("a result of an earlier run was renamed to " + path);
     for (const std::string& path : setAsideLater(_path, own ? fs::weakly_canonical(start.file).string() : ""))
       Log::warning("a checkpoint that this run does not continue from was renamed to " + path);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/mpi.hpp"
+#include "partita/train/run_files.hpp"
 
 #include <memory>
 #include <string>
@@ -26,18 +27,13 @@ class RunDirectory {
   /// Throws AgreedError if the run would replace results of an earlier one. Changes nothing. Collective.
   void admit(const Communicator& world, const RunStart& start) const;
 
-  /// What the new run takes over from an earlier run in the directory.
-  struct Continued {
-    bool history = false;   ///< rows up to the checkpoint
-    bool decisions = false; ///< those of the log
-    bool results = false;   ///< the run has no steps left, and makes the same results again
-  };
   /// Prepares the directory for a run that has been admitted: writes the effective deck, and sets aside, or
   /// removes if `start` says so, whatever does not belong to the run. Collective.
   void prepare(const Communicator& world, const std::string& deck, const RunStart& start,
-               const Continued& continued) const;
+               const TakenOver& taken) const;
 
   bool exists() const { return !_path.empty(); }
+  bool owns(const std::string& checkpoint) const; ///< is the file one of this directory's checkpoints?
   const std::string& path() const { return _path; }
   std::string file(const std::string& name) const { return exists() ? _path + "/" + name : std::string(); }
   /// A folder for files that vanish with the run: the run directory, or otherwise the system's temporary
@@ -49,7 +45,6 @@ class RunDirectory {
   bool takeCheckpointRequest() const;
 
  private:
-  bool owns(const std::string& checkpoint) const; ///< is the file one of this directory's checkpoints?
   void requireVisible(const Communicator& world) const;
   class Lock;
   std::string _path;

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <functional>
 #include <numeric>
+#include <string_view>
 
 namespace partita {
 
@@ -25,23 +26,42 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* checkpoint_folder = "checkpoints";
-constexpr const char* hdf5_mark = "\x89HDF\r\n\x1a\n";
+constexpr std::string_view hdf5_mark = "\x89HDF\r\n\x1a\n";
+
+/// What a file tells of a run. Histories and logs grow: a run that continues appends to them.
+enum class Content { settings, history, decisions, result };
 
 /// A file of a run directory and how its text begins; HDF5 files have their own mark.
 struct OwnFile {
   const char* name;
-  const char* mark;
-  bool result; ///< a result of a run, not only its settings
-  bool grows;  ///< a run that continues appends to it
+  std::string_view mark;
+  Content content;
+
+  bool result() const { return content != Content::settings; }
+  bool grows() const { return content == Content::history || content == Content::decisions; }
 };
 constexpr std::array<OwnFile, 7> own_files{
-    {{"deck.toml", effective_deck_mark, false, false},
-     {"history.csv", history_mark, true, true},
-     {"workers.csv", workers_mark, true, true},
-     {"decisions.csv", decisions_mark, true, true},
-     {"summary.json", "{\n  \"strategy\": ", true, false},
-     {"trace.json", R"({"displayTimeUnit": "ms", "traceEvents": [)", true, false},
-     {"parameters.h5", hdf5_mark, true, false}}};
+    {{"deck.toml", effective_deck_mark, Content::settings},
+     {"history.csv", history_mark, Content::history},
+     {"workers.csv", workers_mark, Content::history},
+     {"decisions.csv", decisions_mark, Content::decisions},
+     {"summary.json", "{\n  \"strategy\": ", Content::result},
+     {"trace.json", R"({"displayTimeUnit": "ms", "traceEvents": [)", Content::result},
+     {"parameters.h5", hdf5_mark, Content::result}}};
+
+bool keeps(const TakenOver& taken, Content content) {
+  switch (content) {
+  case Content::history:
+    return taken.history;
+  case Content::decisions:
+    return taken.decisions;
+  case Content::result:
+    return taken.results;
+  case Content::settings:
+    break;
+  }
+  return true;
+}
 
 bool exists(const std::string& path) {
   std::error_code ignored;
@@ -49,7 +69,7 @@ bool exists(const std::string& path) {
 }
 
 /// Returns whether the file begins with the mark. This includes an empty file, which a full disk may leave.
-bool begins(const std::string& path, const std::string& mark) {
+bool begins(const std::string& path, std::string_view mark) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;
   std::string start(mark.size(), '\0');
@@ -62,13 +82,12 @@ bool begins(const std::string& path, const std::string& mark) {
 /// first bytes.
 bool looksLikeHdf5(const std::string& path) {
   constexpr std::ptrdiff_t enough = 4; // of the eight bytes
-  const std::string mark = hdf5_mark;
-  std::string start(mark.size(), '\0');
+  std::string start(hdf5_mark.size(), '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(start.data(), start.size());
-  const auto equal = std::inner_product(mark.begin(), mark.end(), start.begin(), std::ptrdiff_t{0},
+  const auto equal = std::inner_product(hdf5_mark.begin(), hdf5_mark.end(), start.begin(), std::ptrdiff_t{0},
                                         std::plus<>{}, std::equal_to<>{});
-  return equal >= enough || start == std::string(mark.size(), '\0');
+  return equal >= enough || start == std::string(hdf5_mark.size(), '\0');
 }
 
 /// Where a file with the name of one of our HDF5 files comes from: it may be removed only if it is proved to
@@ -140,7 +159,7 @@ bool isLater(const std::string& path, const std::string& than) {
 /// content.
 std::vector<std::string> unfinishedFiles(const std::string& run_directory) {
   std::vector<std::string> found;
-  const auto take = [&](const std::string& path, const std::string& mark) {
+  const auto take = [&](const std::string& path, std::string_view mark) {
     if (exists(path) && (begins(path, mark) || begins(path, std::string(mark.size(), '\0'))))
       found.push_back(path);
   };
@@ -178,10 +197,19 @@ std::vector<std::string> checkpointsIn(const std::string& run_directory) {
   return files;
 }
 
+std::vector<std::string> growingFilesIn(const std::string& run_directory) {
+  std::vector<std::string> files;
+  for (const OwnFile& file : own_files) {
+    const std::string path = run_directory + "/" + file.name;
+    if (file.grows() && exists(path)) files.push_back(path);
+  }
+  return files;
+}
+
 std::vector<std::string> resultsIn(const std::string& run_directory) {
   std::vector<std::string> names;
   for (const OwnFile& file : own_files)
-    if (file.result && isOurs(run_directory, file) && saysSomething(run_directory + "/" + file.name))
+    if (file.result() && isOurs(run_directory, file) && saysSomething(run_directory + "/" + file.name))
       names.emplace_back(file.name);
   const std::vector<std::string> checkpoints = checkpointsIn(run_directory);
   if (!checkpoints.empty())
@@ -214,7 +242,7 @@ void refuseForeignFiles(const std::string& run_directory) {
 
 void discardResults(const std::string& run_directory, const std::string& kept) {
   for (const OwnFile& file : own_files)
-    if (file.result && isOurs(run_directory, file)) discard(run_directory + "/" + file.name, kept);
+    if (file.result() && isOurs(run_directory, file)) discard(run_directory + "/" + file.name, kept);
   for (const std::string& path : checkpointsIn(run_directory)) discard(path, kept);
 }
 
@@ -226,13 +254,11 @@ std::string setAside(const std::string& path) {
   return aside;
 }
 
-std::vector<std::string> setResultsAside(const std::string& run_directory, bool history, bool decisions,
-                                         bool others) {
+std::vector<std::string> setResultsAside(const std::string& run_directory, const TakenOver& taken) {
   std::vector<std::string> moved;
   for (const OwnFile& file : own_files) {
     const std::string path = run_directory + "/" + file.name;
-    const bool chosen = file.mark == decisions_mark ? decisions : file.grows ? history : others;
-    if (file.result && chosen && isOurs(run_directory, file) && saysSomething(path))
+    if (!keeps(taken, file.content) && isOurs(run_directory, file) && saysSomething(path))
       moved.push_back(setAside(path));
   }
   return moved;

@@ -17,6 +17,8 @@ std::string checkpointName(std::int64_t run_step);
 /// the folder exists but cannot be listed: it may hold the state of a run.
 std::vector<std::string> checkpointsIn(const std::string& run_directory);
 
+/// The files there to which a run appends while it goes on, such as its history.
+std::vector<std::string> growingFilesIn(const std::string& run_directory);
 /// Results of a run in the directory: names of files with our marks, such as "summary.json".
 std::vector<std::string> resultsIn(const std::string& run_directory);
 /// Returns whether one of them marks the end of a run: its parameters or its summary.
@@ -31,10 +33,14 @@ void discardResults(const std::string& run_directory, const std::string& kept);
 /// Renames a file to NAME.superseded, with a number if that exists already; returns the new name. Throws
 /// UserError if the renaming fails.
 std::string setAside(const std::string& path);
-/// Sets results of an earlier run aside: `history` its history, `decisions` its log of decisions, `others`
-/// all others except checkpoints. Returns the new names.
-std::vector<std::string> setResultsAside(const std::string& run_directory, bool history, bool decisions,
-                                         bool others);
+/// What a run takes over from an earlier one in its directory.
+struct TakenOver {
+  bool history = false;   ///< rows up to the checkpoint
+  bool decisions = false; ///< those of the log
+  bool results = false;   ///< the run has no steps left, and makes the same results again
+};
+/// Sets results of an earlier run aside that are not taken over, except checkpoints. Returns the new names.
+std::vector<std::string> setResultsAside(const std::string& run_directory, const TakenOver& taken);
 /// Removes what a killed run of ours was writing.
 void removeUnfinishedFiles(const std::string& run_directory);
 

@@ -13,6 +13,7 @@
 #include "partita/strategy/hogbatch/departure.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
+#include "partita/train/continued_log.hpp"
 #include "partita/train/monitor.hpp"
 #include "partita/train/restart.hpp"
 #include "partita/train/results.hpp"
@@ -164,8 +165,13 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   for (const auto& local : setup.stages)
     if (goes_on) local->stage.setParameters(space, continued.state.parameters.data());
   const std::int64_t first = length.runStep(restart.start);
+  const bool same_course = restart.keeps_state && first >= restart.found->run_step;
+  collectively(world, [&] {
+    const bool logs = config.run.decisions && directory.exists() && !restart_file.empty();
+    if (world.rank() == 0 && logs) // other ranks may see its files late
+      checkContinuedLog(config, directory, restart, same_course, setup.grid.replicas());
+  });
   if (!continued.prepared) {
-    const bool same_course = restart.keeps_state && first >= restart.found->run_step;
     directory.prepare(
         world, writeDeck(continued.deck), options.start,
         {same_course, same_course && config.run.decisions, restart.keeps_state && first == length.total()});

@@ -60,9 +60,8 @@ void leaveOut(const std::vector<int>& ranks, const StrategySection& strategy, co
     state.lost.push_back(reportOf(static_cast<int>(worker) + 1, strategy, world, state));
     erase(state.workers, worker);
   }
-  if (state.numbers.size() < 2) return;
-  auto found = HogbatchState::from(state.numbers, static_cast<std::size_t>(state.numbers[0]),
-                                   static_cast<std::size_t>(state.numbers[1]));
+  if (state.numbers.empty()) return;
+  auto found = HogbatchState::from(state.numbers);
   PARTITA_REQUIRE(found.has_value(), "the state of other workers");
   HogbatchSection section = strategy.hogbatch;
   for (const std::size_t worker : workers) {

@@ -86,9 +86,6 @@ void HogbatchTraining::beginCoordinator(const std::vector<int>& others) {
   }
   if (_context.decisions_file.empty()) return;
   const bool goes_on = _context.meeting != nullptr && _context.meeting->any;
-  if (!goes_on && version == 0 && _context.start.step > 0)
-    throw UserError("run/decisions: the log cannot continue with other workers or after another strategy; "
-                    "continue with run/decisions=false, or with the workers of the checkpoint");
   _log = std::make_unique<DecisionLog>(_context.decisions_file, version, goes_on);
   _coordinator->setLog(_log.get());
 }

@@ -1,5 +1,6 @@
 #include "partita/strategy/hogbatch/run_state.hpp"
 
+#include <cmath>
 #include <type_traits>
 
 namespace partita {
@@ -57,6 +58,15 @@ void visitAll(State& state, const Take& take) {
   for (auto& worker : state.workers) visitWorker(worker, take);
 }
 
+/// Returns false if the type does not hold the value.
+template <class Number>
+bool convert(double value, Number& number) {
+  constexpr double most = 1LL << 53; // beyond it, a double does not count
+  if (std::is_integral_v<Number> && !(std::abs(value) <= most)) return false;
+  number = static_cast<Number>(value);
+  return true;
+}
+
 HogbatchState emptyState(std::size_t groups, std::size_t workers) {
   HogbatchState state;
   state.groups.resize(groups);
@@ -77,15 +87,23 @@ std::vector<double> HogbatchState::numbers() const {
   return all;
 }
 
+std::optional<HogbatchState> HogbatchState::from(const std::vector<double>& numbers) {
+  const auto counts = [&](double number) { // a list has more numbers than groups or workers
+    return number >= 0.0 && number < static_cast<double>(numbers.size());
+  };
+  if (numbers.size() < 2 || !counts(numbers[0]) || !counts(numbers[1])) return {};
+  return from(numbers, static_cast<std::size_t>(numbers[0]), static_cast<std::size_t>(numbers[1]));
+}
+
 std::optional<HogbatchState> HogbatchState::from(const std::vector<double>& numbers, std::size_t groups,
                                                  std::size_t workers) {
-  const bool same = numbers.size() == size(groups, workers) && numbers[0] == static_cast<double>(groups) &&
-                    numbers[1] == static_cast<double>(workers);
-  if (!same) return {};
+  bool fits = numbers.size() == size(groups, workers) && numbers[0] == static_cast<double>(groups) &&
+              numbers[1] == static_cast<double>(workers);
+  if (!fits) return {};
   HogbatchState state = emptyState(groups, workers);
   auto next = numbers.begin() + 2;
-  visitAll(state,
-           [&](auto& number) { number = static_cast<std::remove_reference_t<decltype(number)>>(*next++); });
+  visitAll(state, [&](auto& number) { fits = convert(*next++, number) && fits; });
+  if (!fits) return {};
   return state;
 }
 

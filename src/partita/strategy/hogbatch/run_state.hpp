@@ -21,7 +21,9 @@ struct HogbatchState {
   /// Length of the list for this many groups and workers.
   static std::size_t size(std::size_t groups, std::size_t workers);
   std::vector<double> numbers() const;
-  /// Empty if the list does not fit this many groups and workers.
+  /// Empty if it is not the list of such a state: a file may hold any numbers.
+  static std::optional<HogbatchState> from(const std::vector<double>& numbers);
+  /// Empty if it is not that of this many groups and workers.
   static std::optional<HogbatchState> from(const std::vector<double>& numbers, std::size_t groups,
                                            std::size_t workers);
 };

@@ -32,6 +32,8 @@ Grid::Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths)
           world.split(plan.ownsStages(world.rank()) ? plan.group(world.rank()) : plan.groups + world.rank(),
                       world.rank())),
       _backward(chain().duplicate()), _evaluation(chain().duplicate()) {
+  const std::int64_t kind = row_teams ? 1 : 0;
+  _family_is_alike = _family.minimum(kind) == _family.maximum(kind);
   _paths.nccl = nccl::serves(_family);
 }
 

@@ -24,6 +24,8 @@ class Grid {
   const Communicator& peers() const { return along(Axis::replica); } ///< the replicas of my group
   /// The ranks with the same stages: their replicas and parts.
   const Communicator& family() const { return _family; }
+  /// Do they all run the kernels of devices, or all those of hosts? They may be different builds.
+  bool familyIsAlike() const { return _family_is_alike; }
   const Communicator& backward() const { return _backward; }     ///< as chain, for gradients of activations
   const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation
 
@@ -61,6 +63,7 @@ class Grid {
   Communicator _world;
   std::array<Communicator, 3> _along;
   Communicator _family, _backward, _evaluation;
+  bool _family_is_alike = true;
   std::map<const Communicator*, std::shared_ptr<DeviceSums>> _device_sums;
 };
 

@@ -107,9 +107,7 @@ ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Gr
       peers, local.stage.trained().gradients, config.strategy.bucket_kib * 1024 / bytesOf(sums),
       grid.paths().reductions, grid.traffic.between_replicas, sums, grid.deviceSums(peers));
   if (by_places && grid.part() > 0) reducer->leaveOut(wholeLayers(local.stage.plan()));
-  // Ranks of one family may run different builds.
-  const bool decide_alike = peers.minimum(row_teams ? 1 : 0) == 1;
-  return {std::move(reducer), peers, config.training.batch, decide_alike};
+  return {std::move(reducer), peers, config.training.batch, grid.familyIsAlike()};
 }
 
 ReplicaLink ownGradients(const RunConfig& config, const Grid& grid) {

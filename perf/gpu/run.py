@@ -27,12 +27,13 @@ from pathlib import Path
 
 KIT = Path(__file__).resolve().parent
 PARTITA = os.environ.get("PARTITA", "partita")
-# Decks that differ from those of the kit: file, what is replaced, by what.
+# Decks that differ from those of the kit: file, and what is replaced by what.
 VARIANTS = {
-    "mlp2048.toml": ("emnist-joint.toml", "units = 256", "units = 2048"),
-    "gpt-char-recompute.toml": ("gpt-char.toml", "repeat = 6", "repeat = 6, recompute = true"),
+    "mlp2048.toml": ("emnist-joint.toml", {"units = 256": "units = 2048"}),
+    "gpt-char-recompute.toml": ("gpt-char.toml", {"repeat = 6": "repeat = 6, recompute = true"}),
     # Like the model of peer.py: everything is kept for the backward pass, and nothing is dropped.
-    "gpt2-kept.toml": ("gpt2-small.toml", r' *\{ type = "dropout".*\n|recompute = true, |clip_norm.*\n', ""),
+    "gpt2-kept.toml": ("gpt2-small.toml", {r' *\{ type = "dropout".*\n': "", "recompute = true, ": "",
+                                           r"clip_norm.*\n": ""}),
 }
 
 
@@ -66,10 +67,12 @@ class Kit:
         """The path of a deck of the kit, or of one of VARIANTS, which is made of such a deck."""
         if name not in VARIANTS:
             return KIT / "decks" / name
-        original, pattern, replacement = VARIANTS[name]
-        text, count = re.subn(pattern, replacement, (KIT / "decks" / original).read_text())
-        if count == 0:
-            sys.exit(f"run.py: {original} has changed; nothing in it is {pattern}")
+        original, changes = VARIANTS[name]
+        text = (KIT / "decks" / original).read_text()
+        for pattern, replacement in changes.items():
+            text, count = re.subn(pattern, replacement, text)
+            if count == 0:
+                sys.exit(f"run.py: {original} has changed; nothing in it is {pattern}")
         made = self.out / name
         made.write_text(text)
         return made
@@ -179,11 +182,17 @@ def interval_rates(kit, name, precision, every, intervals):
     return [float(line["samples_per_second"]) for line in steps[1:]], summary["partition"][0]["flops_per_sample"]
 
 
-def product_rate(kit, precision):
-    """FLOP/s of matrix products, as `partita info` measures them, or None."""
+@functools.lru_cache(maxsize=None)
+def measured_rates(kit):
+    """What `partita info` says of products, of floats and then of bf16 numbers."""
     output, _ = kit.run([PARTITA, "info"])
-    words = next((line for line in output.splitlines() if line.strip().startswith("gemm ")), "").split(";")
-    found = [re.search(r"([\d.]+) ([GT])FLOP/s", part) for part in words if ("bf16" in part) == (precision == "bf16")]
+    return next((line for line in output.splitlines() if line.strip().startswith("gemm ")), "").split(";")
+
+
+def product_rate(kit, precision):
+    """FLOP/s of matrix products, or None."""
+    parts = [part for part in measured_rates(kit) if ("bf16" in part) == (precision == "bf16")]
+    found = [re.search(r"([\d.]+) ([GT])FLOP/s", part) for part in parts]
     return float(found[0][1]) * {"G": 1e9, "T": 1e12}[found[0][2]] if found and found[0] else None
 
 

@@ -39,7 +39,7 @@ class Predictions {
 
   bool wanted() const { return _wanted; }
   /// Adds the outputs for the next rows of this replica's part, on the ranks of the last stage.
-  void add(const ExecSpace& space, const TypedMatrix& logits);
+  void add(const ExecSpace& space, const TypedMatrix& predicted);
   /// Collects the outputs on rank 0, which has the features, and writes the file. Collective.
   /// The network ends after `stages` stages.
   void write(const Grid& grid, const DataSets& sets, const Dataset& set, int stages);

@@ -18,9 +18,11 @@ from support import run, summary_of
 
 SGD = ["optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/schedule=constant", "run/log_every=1000"]
 WORKERS = [*SGD, "strategy/kind=hogbatch"]
-# Batches take longer than the time slices of a busy machine; the second worker is four times as fast.
+# Batches take longer than the time slices of a busy machine; the second worker is four times as fast. Where the machine
+# is so busy that workers still wait for their turn, a test tries again with batches that take longer.
 SLOW, FAST = 80, 20
-UNEQUAL = [f"strategy/slowdown=[{SLOW}, {FAST}]", "strategy/lower=10", "strategy/upper=160", "run/epochs=10",
+LONGER = 1, 4, 16
+UNEQUAL = ["strategy/lower=10", "strategy/upper=160", "run/epochs=10",
            "data/samples=3000", "optimiser/learning_rate=0.01", "run/evaluate_every=0"]
 
 
@@ -92,29 +94,36 @@ class TwoBuilds(support.RunTest):
 
     def test_shares_and_speed(self):
         """A shared worker of the first build, and a replica of the second that is four times as fast."""
-        summaries = {rule: self.train(rule, 2, 1, *WORKERS, *UNEQUAL, f"strategy/rule={rule}", "strategy/shared_workers=1")
-                     for rule in ("fixed", "adaptive")}
-        roles = [worker["role"] for worker in summaries["fixed"]["workers"]]
-        self.assertEqual(roles, ["coordinator", "shared", "replica"])
-        for summary in summaries.values():
-            self.assertEqual(sum(worker["examples"] for worker in summary["workers"][1:]), 10 * 3000)
-        if self.differs():
-            return  # what follows takes both builds for equally fast
+        for longer in LONGER:
+            overrides = [*UNEQUAL, f"strategy/slowdown=[{SLOW * longer}, {FAST * longer}]", "strategy/shared_workers=1"]
+            summaries = {rule: self.train(f"{rule}-{longer}", 2, 1, *WORKERS, *overrides, f"strategy/rule={rule}")
+                         for rule in ("fixed", "adaptive")}
+            roles = [worker["role"] for worker in summaries["fixed"]["workers"]]
+            self.assertEqual(roles, ["coordinator", "shared", "replica"])
+            for summary in summaries.values():
+                self.assertEqual(sum(worker["examples"] for worker in summary["workers"][1:]), 10 * 3000)
+            if self.differs():
+                return  # what follows takes both builds for equally fast
+            slow, fast = (worker["busy"] for worker in summaries["fixed"]["workers"][1:])
+            if min(slow, fast, summaries["adaptive"]["workers"][2]["busy"]) > 0.5:
+                break  # about 0.9 if nothing else runs
+        else:
+            self.fail(f"the workers are busy for {slow} and {fast} of the time")
         self.assertAlmostEqual(summaries["fixed"]["update_share"][0], FAST / (SLOW + FAST), delta=0.1)
         self.assertAlmostEqual(summaries["adaptive"]["update_share"][0], 0.5, delta=0.15)
-        slow, fast = (worker["busy"] for worker in summaries["fixed"]["workers"][1:])
-        self.assertGreater(slow, 0.5)  # about 0.9 if nothing else runs
-        self.assertGreater(fast, 0.5)
-        self.assertGreater(summaries["adaptive"]["workers"][2]["busy"], 0.4)
 
     def test_both_builds_help(self):
-        """Together they compute more than the faster one alone."""
-        equal = [*WORKERS, "strategy/rule=fixed", "run/epochs=10", "run/evaluate_every=0", "optimiser/learning_rate=0.01"]
-        both = self.train("both", 2, 1, *equal, "strategy/shared_workers=1", "strategy/slowdown=[80, 80]")
-        alone = [self.train("first", 2, 0, *equal, "strategy/shared_workers=1", "strategy/slowdown=[80]"),
-                 self.train("second", 1, 1, *equal, "strategy/shared_workers=0", "strategy/slowdown=[80]")]
-        speeds = [summary["samples_per_second"] for summary in alone]
-        self.assertGreater(both["samples_per_second"], 0.5 * sum(speeds))
+        """They compute at the same time: more than either could alone. Speeds of separate runs vary too much to compare."""
+        equal = [*WORKERS, "strategy/rule=fixed", "run/epochs=10", "run/evaluate_every=0", "optimiser/learning_rate=0.01",
+                 "strategy/shared_workers=1"]
+        for longer in LONGER:
+            both = self.train(f"both-{longer}", 2, 1, *equal, f"strategy/slowdown=[{SLOW * longer}, {SLOW * longer}]")
+            workers = both["workers"][1:]
+            self.assertGreater(min(worker["examples"] for worker in workers), 0)
+            busy = [worker["busy"] for worker in workers]
+            if sum(busy) > 1.2:
+                return  # about 1.9 if nothing else runs
+        self.fail(f"the workers are busy for {busy} of the time")
 
     def differs(self):
         return self.first.name.endswith("_sanitized") or "PARTITA_SECOND_APP" in os.environ

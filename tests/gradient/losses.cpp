@@ -66,8 +66,8 @@ class Prototype : public Loss {
   bool decodesInTraining() const override { return true; }
 
  private:
-  void evaluateRows(const ExecSpace& on, const TypedMatrix& output, const Targets& targets, Real weight,
-                    const TypedMatrix& grad, Score& score) override {
+  void evaluateRows(const ExecSpace& on, const TypedMatrix& output, const Targets& targets,
+                    const DeviceFactor& weight, const TypedMatrix& grad, Score& score) override {
     const Matrix logits = _decoder.forward(on, output.real()),
                  logit_gradient = grad.size() > 0 ? _decoder.logitGradient(logits) : Matrix();
     _loss->evaluate(on, logits, targets, weight, logit_gradient, score);

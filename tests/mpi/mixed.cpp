@@ -89,9 +89,10 @@ class MadeUp {
         updater->gradientReady(space)(0, gradients.size);
       }
     });
+    finishUpdates(space, all); // until then only a device may know whether the step was taken
     return all.front()->optimiser().steps() == taken;
   }
-  double scale() const { return updaters.front()->lossScale().value(); }
+  double scale() const { return updaters.front()->lossScale().value; }
 
   std::vector<std::unique_ptr<StageUpdater>> updaters;
 
@@ -129,7 +130,7 @@ TEST_CASE("Sums of 16 bits are those of rounded numbers, odd counts too", "[mixe
         const TypedSpan gradients(precision, memory.data(), size);
         std::int64_t bytes = 0;
         GradientReducer reducer(everyone(), gradients, 333, path, bytes, wire);
-        reducer.setScale(4.0);
+        reducer.setScale(Real(4), Real(0.25));
         for (int step = 0; step < 2; ++step) {
           std::vector<Real> own(size), expected(size);
           for (std::size_t i = 0; i < own.size(); ++i) { // small integers: no sum is rounded
@@ -236,7 +237,7 @@ TEST_CASE("An overflow anywhere leaves the step out everywhere, and halves the s
           CHECK(run.step(100.0, everyone().rank() == bad_rank));
           INFO(offload << ", " << optimiser << ", rank " << bad_rank);
           CHECK(Snapshot(run.updaters) == before);
-          for (const auto& updater : run.updaters) CHECK(updater->lossScale().value() == scale / 2);
+          for (const auto& updater : run.updaters) CHECK(updater->lossScale().value == scale / 2);
           CHECK_FALSE(run.step(100.0, false)); // the next step is taken
           CHECK_FALSE(Snapshot(run.updaters) == before);
         }
@@ -244,7 +245,7 @@ TEST_CASE("An overflow anywhere leaves the step out everywhere, and halves the s
         for (int i = 0; i < 198; ++i) run.step(100.0, false);
         CHECK(run.scale() == scale);
         run.step(100.0, false);
-        for (const auto& updater : run.updaters) CHECK(updater->lossScale().value() == 2 * scale);
+        for (const auto& updater : run.updaters) CHECK(updater->lossScale().value == 2 * scale);
       }
     }
   }

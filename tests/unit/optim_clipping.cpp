@@ -71,7 +71,7 @@ TEST_CASE("The norm does not depend on where the network is cut", "[optim]") {
 
 TEST_CASE("The scale of a loss is divided out of squares and factors", "[optim]") {
   GradientNorm norm({{0, 1}, {1, 1}});
-  norm.measure(space, vectorOf({3.0 * 1024, 4.0 * 1024}), 1024.0);
+  norm.measure(space, vectorOf({3.0 * 1024, 4.0 * 1024}), Real(1.0 / 1024));
   CHECK(norm.squares(space) == std::vector<double>{9.0, 16.0});
   CHECK(norm.squaredNorm(space) == 25.0);
   CHECK(factorOf(norm, 1.0) == Approx(0.2 / 1024));

@@ -63,7 +63,7 @@ Values byDevice(const OptimiserSection& section) {
   }
   CHECK(gate.read(space).taken == 5);
   CHECK(gate.read(space).longest_run == 2);
-  CHECK(gate.read(space).run == 0);
+  CHECK(gate.read(space).scale.overflows == 0);
   return valuesOf(parameters);
 }
 
@@ -82,7 +82,9 @@ TEST_CASE("Steps that the device leaves out change nothing, and do not count", "
 TEST_CASE("A gate continues after the steps of a checkpoint", "[optim]") {
   const OptimiserSection section = sectionOf(OptimiserKind::adam);
   StepGate gate(section);
-  gate.start(41);
+  StepNumbers before;
+  before.taken = 41;
+  gate.set(space, before);
   GradientNorm norm({{0, 2}});
   norm.measure(space, vectorOf({1.0, 2.0}));
   gate.decide(space, norm, rate);
@@ -90,6 +92,34 @@ TEST_CASE("A gate continues after the steps of a checkpoint", "[optim]") {
   CHECK(numbers.taken == 42);
   CHECK(numbers.rate == Approx(rate / (1.0 - std::pow(section.beta1, 42))));
   CHECK(numbers.inverse_correction2 == Approx(1.0 / (1.0 - std::pow(section.beta2, 42))));
+}
+
+TEST_CASE("A gate changes the loss scale as a host does, after the factor of the step", "[optim]") {
+  StepGate gate(sectionOf(OptimiserKind::sgd));
+  StepNumbers before;
+  before.scale = LossScale(true);
+  gate.set(space, before);
+  LossScale expected(true);
+  GradientNorm norm({{0, 1}});
+  for (int step = 0; step < 500; ++step) {
+    const bool finite = step % 230 != 210;
+    norm.measure(space, vectorOf({finite ? 3.0 * expected.value : infinity}), gate.inverseScale());
+    norm.clip(space, 1.5);
+    gate.decide(space, norm, rate);
+    if (finite) {
+      CHECK(norm.squaredNorm(space) == 9.0);
+      CHECK(valuesOf(norm.factor()).front() == 0.5 / expected.value);
+      expected.stepTaken();
+    } else {
+      expected.stepSkipped();
+    }
+    const LossScale found = gate.read(space).scale;
+    CHECK(found.value == expected.value);
+    CHECK(found.inverse == 1 / expected.value);
+    CHECK(found.clean == expected.clean);
+    CHECK(found.overflows == expected.overflows);
+  }
+  CHECK(expected.value == LossScale::start); // it doubled twice and was halved twice
 }
 
 TEST_CASE("What a step that is left out has changed is restored", "[optim]") {

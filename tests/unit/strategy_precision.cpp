@@ -19,16 +19,18 @@ constexpr DefaultSpace space;
 constexpr std::int64_t inputs = 30, classes = 5, batch = 4, steps = 30;
 
 struct Trainer {
-  explicit Trainer(Precision precision, const NetworkSection& network = smallConfig(1).network)
-      : config(configFor(precision, network)), model(config, inputs, classes),
+  explicit Trainer(Precision precision, const NetworkSection& network = smallConfig(1).network,
+                   double clip_norm = 0.0)
+      : config(configFor(precision, network, clip_norm)), model(config, inputs, classes),
         trainer(config, *model.stages.front(), model.grid, {steps, steps}) {}
 
-  static RunConfig configFor(Precision precision, const NetworkSection& network) {
+  static RunConfig configFor(Precision precision, const NetworkSection& network, double clip_norm) {
     RunConfig config = smallConfig(1);
     config.network = network;
     config.training.batch = batch;
     config.run.precision = precision;
     config.optimiser.schedule = ScheduleKind::constant;
+    config.optimiser.clip_norm = clip_norm;
     return config;
   }
   void step(double size, std::uint64_t number) {
@@ -37,6 +39,7 @@ struct Trainer {
     const Matrix in = matrixOf(batch, inputs, values);
     trainer.step(space, in, {labelsOf({0, 1, 2, 3}), Matrix()});
   }
+  void finish() { trainer.updater().finishUpdate(space); } ///< before it, only a device may know of a step
   std::vector<Real> masters() {
     const StoredVector& values = model.stages.front()->stage.masters();
     std::vector<Real> copy(static_cast<std::size_t>(values.size()));
@@ -48,6 +51,7 @@ struct Trainer {
   bool takes(std::uint64_t number) { ///< makes a step; returns whether it was taken
     const std::int64_t before = trainer.updater().optimiser().steps();
     step(1.0, number);
+    finish();
     return trainer.updater().optimiser().steps() > before;
   }
 
@@ -73,15 +77,17 @@ TEST_CASE("Steps that overflow are skipped until the loss scale fits", "[strateg
   const StageUpdater& updater = fp16.trainer.updater();
   const std::vector<Real> before = fp16.masters();
   fp16.step(30.0, 1);
+  fp16.finish();
   CHECK(fp16.masters() == before);
   CHECK(updater.step() == 1); // the batch is used up
   CHECK(updater.optimiser().steps() == 0);
-  CHECK(updater.lossScale().value() == 32768.0);
+  CHECK(updater.lossScale().value == 32768.0);
   for (std::uint64_t i = 2; i <= 20; ++i) fp16.step(30.0, i);
+  fp16.finish();
   const std::int64_t taken = updater.optimiser().steps();
   CHECK(taken > 5);
   CHECK(taken < 20);
-  CHECK(updater.lossScale().value() < 32768.0);
+  CHECK(updater.lossScale().value < 32768.0);
   const std::vector<Real> after = fp16.masters();
   CHECK(after != before);
   CHECK(std::all_of(after.begin(), after.end(), [](Real value) { return std::isfinite(value); }));
@@ -92,7 +98,7 @@ TEST_CASE("The range of bf16 is that of float, and needs no scale", "[strategy]"
     Trainer trainer(precision);
     for (std::uint64_t i = 1; i <= 10; ++i) trainer.step(30.0, i);
     CHECK(trainer.trainer.updater().optimiser().steps() == 10);
-    CHECK(trainer.trainer.updater().lossScale().value() == 1.0);
+    CHECK(trainer.trainer.updater().lossScale().value == 1.0);
   }
 }
 
@@ -122,23 +128,34 @@ TEST_CASE("A skipped step leaves nothing of its batch in running statistics", "[
 /// On a device that decides alone the host learns of it later, see StepGate.
 TEST_CASE("Whoever decides it, a step that is not finite leaves nothing behind", "[strategy]") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  Trainer trainer(Precision::bf16, withBatchNorm()), without(Precision::bf16, withBatchNorm());
-  trainer.step(1.0, 1);
-  const std::vector<Real> masters = trainer.masters();
-  const Values statistics = trainer.statistics();
-  trainer.step(infinity, 2);
-  trainer.step(infinity, 3);
-  CHECK(trainer.masters() == masters);
-  CHECK(trainer.statistics() == statistics);
-  trainer.step(1.0, 4);
-  without.step(1.0, 1);
-  without.step(1.0, 4);
-  for (Trainer* each : {&trainer, &without}) each->trainer.updater().finishUpdate(space);
-  CHECK(trainer.masters() == without.masters());
-  CHECK(trainer.statistics() == without.statistics());
-  CHECK(trainer.trainer.updater().optimiser().steps() == 2);
-  CHECK(trainer.trainer.updater().updateState().steps == 2.0);
-  CHECK(trainer.trainer.updater().step() == 4);
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    for (const double clip_norm : {0.0, 0.01}) {
+      Trainer trainer(precision, withBatchNorm(), clip_norm), without(precision, withBatchNorm(), clip_norm);
+      const StageUpdater& updater = trainer.trainer.updater();
+      trainer.step(1.0, 1);
+      const std::vector<Real> masters = trainer.masters();
+      const Values statistics = trainer.statistics();
+      trainer.step(infinity, 2);
+      trainer.step(infinity, 3);
+      CHECK(trainer.masters() == masters);
+      CHECK(trainer.statistics() == statistics);
+      trainer.step(1.0, 4);
+      without.step(1.0, 1);
+      without.finish();
+      without.trainer.updater().resume(1, {1.0, LossScale::start / 4.0, 0.0});
+      without.step(1.0, 4);
+      for (Trainer* each : {&trainer, &without}) each->finish();
+      CHECK(trainer.masters() == without.masters());
+      CHECK(trainer.masters() != masters);
+      CHECK(trainer.statistics() == without.statistics());
+      CHECK(updater.optimiser().steps() == 2);
+      CHECK(updater.updateState().steps == 2.0);
+      const bool scales = precision == Precision::fp16;
+      CHECK(updater.updateState().loss_scale == (scales ? LossScale::start / 4.0 : 1.0));
+      CHECK(updater.updateState().clean_steps == (scales ? 1.0 : 0.0));
+      CHECK(updater.step() == 4);
+    }
+  }
 }
 
 TEST_CASE("A run that skips every step ends", "[strategy]") {

@@ -118,7 +118,7 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
     if (_plain) {
       Kokkos::deep_copy(space, reals<PinnedSpan>(out), reals<Span>(own));
     } else {
-      convert(space, own, out, static_cast<Real>(_wire == Precision::single ? 1.0 / _scale : 1.0));
+      convert(space, own, out, _wire == Precision::single ? _inverse_scale : DeviceFactor());
     }
   }
   _sums[_pending.size()]->start(space, out);
@@ -134,7 +134,7 @@ void GradientReducer::copyBack(const ExecSpace& space, std::int64_t begin, std::
   if (_plain) {
     Kokkos::deep_copy(space, reals<Span>(own), reals<PinnedSpan>(in));
   } else {
-    convert(space, in, own, static_cast<Real>(_wire == Precision::single ? _scale : 1.0));
+    convert(space, in, own, _wire == Precision::single ? _scale : DeviceFactor());
   }
 }
 

@@ -21,8 +21,8 @@ class GradientExchange {
 
   /// May parts of the gradient still be in flight after the backward pass?
   virtual bool overlaps() const = 0;
-  /// Sets the factor by which the gradient is too large because the loss is scaled.
-  virtual void setScale(double scale) = 0;
+  /// Sets the factor by which the gradient is too large because the loss is scaled, and its inverse.
+  virtual void setScale(const DeviceFactor& scale, const DeviceFactor& inverse) = 0;
   /// To be called if the update is delayed into a forward pass and needs the gradient of this step from the
   /// front.
   virtual void wantFromFront(bool from_front) = 0;
@@ -40,7 +40,7 @@ class GradientExchange {
 class LocalGradient final : public GradientExchange {
  public:
   bool overlaps() const override { return false; }
-  void setScale(double) override {}
+  void setScale(const DeviceFactor&, const DeviceFactor&) override {}
   void wantFromFront(bool) override {}
   void ready(const ExecSpace&, std::int64_t, std::int64_t) override {}
   void arrive(const ExecSpace&, std::int64_t, std::int64_t, const Arrived&) override {}
@@ -68,7 +68,10 @@ class GradientReducer final : public GradientExchange {
   bool overlaps() const override { return _peers.size() > 1; }
   /// 16-bit sums use scaled gradients, since small numbers would vanish otherwise; sums of 16-bit numbers in
   /// `Real` use descaled ones, since large numbers would overflow otherwise.
-  void setScale(double scale) override { _scale = scale; }
+  void setScale(const DeviceFactor& scale, const DeviceFactor& inverse) override {
+    _scale = scale;
+    _inverse_scale = inverse;
+  }
   /// The backward pass is two thirds of a step: if links are as busy as the ranks, two of three buckets get
   /// through during it. Every third bucket is held back until the whole gradient is ready, so that the
   /// buckets at the front do not queue up after it.
@@ -105,7 +108,7 @@ class GradientReducer final : public GradientExchange {
   PinnedVector _work;    ///< of those that have begun; empty if the processor cannot read what is summed
   TypedSpan _sent;       ///< what is summed: the gradients themselves, or a copy
   std::vector<std::unique_ptr<RankSum>> _sums; ///< of buckets, in the order of `_pending`
-  double _scale = 1.0;
+  DeviceFactor _scale, _inverse_scale;
   SumBuckets _cuts;
   std::int64_t _begin, _end; ///< [_begin, _end): ready but in no bucket yet
   bool _holds = false;

@@ -10,9 +10,9 @@ template <class Stored>
 struct AddScaled {
   Stored* to;
   const Stored* what;
-  Real factor;
+  KernelFactor factor;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    to[i] = fromReal<Stored>(toReal(to[i]) + factor * toReal(what[i]));
+    to[i] = fromReal<Stored>(toReal(to[i]) + factor.value() * toReal(what[i]));
   }
 };
 
@@ -42,12 +42,13 @@ void copyValues(const ExecSpace& space, const TypedMatrix& from, const TypedMatr
 }
 
 void addScaled(const ExecSpace& space, const char* label, const TypedMatrix& to, const TypedMatrix& what,
-               Real factor) {
+               const DeviceFactor& factor) {
   PARTITA_REQUIRE(to.precision == what.precision && to.values().size == what.values().size,
                   "a sum of matrices that do not fit");
   withStored(to.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachValue(space, label, to.size(), AddScaled<Stored>{to.as<Stored>(), what.as<Stored>(), factor});
+    forEachValue(space, label, to.size(),
+                 AddScaled<Stored>{to.as<Stored>(), what.as<Stored>(), factor.inKernel()});
   });
 }
 

@@ -87,7 +87,7 @@ void copyValues(const ExecSpace& space, const TypedMatrix& from, const TypedMatr
 
 /// to += factor * what, of the same shape and precision; the sum is rounded.
 void addScaled(const ExecSpace& space, const char* label, const TypedMatrix& to, const TypedMatrix& what,
-               Real factor = 1);
+               const DeviceFactor& factor = {});
 
 /// Rounds `Real` values to the given precision; does nothing for single precision, and for values that are
 /// stored in 16 bits.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
+#include "partita/core/device_factor.hpp"
 #include "partita/core/types.hpp"
 
 #include <cstring>
@@ -163,6 +164,7 @@ void withStored(Precision precision, const Body& body) {
 }
 
 /// to = factor * from, rounded. Both spans may have any precision and must have the same length.
-void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to, Real factor = Real(1));
+void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to,
+             const DeviceFactor& factor = {});
 
 } // namespace partita

@@ -71,7 +71,7 @@ struct AllClassSums {
   RowResults per_row;
   int parts, own;
   std::int64_t rows;
-  Real weight;
+  KernelFactor weight;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     int best = 0;
@@ -92,8 +92,9 @@ struct AllClassSums {
 
   KOKKOS_INLINE_FUNCTION void learn(std::int64_t i, Real share) const {
     const std::int64_t count = grad.extent(1);
+    const Real factor = weight.value();
     Real* g = &grad(i, 0);
-    for (std::int64_t c = 0; c < count; ++c) g[c] = weight * (g[c] * share - target.at(i, c));
+    for (std::int64_t c = 0; c < count; ++c) g[c] = factor * (g[c] * share - target.at(i, c));
   }
 };
 
@@ -107,8 +108,8 @@ class DividedCrossEntropy : public Loss {
   void share(const PartExchange& parts) override { _parts = &parts; }
   bool decodesInTraining() const override { return true; }
 
-  void evaluateRows(const ExecSpace& space, const TypedMatrix& stored, const Targets& targets, Real weight,
-                    const TypedMatrix& stored_grad, Score& score) override {
+  void evaluateRows(const ExecSpace& space, const TypedMatrix& stored, const Targets& targets,
+                    const DeviceFactor& weight, const TypedMatrix& stored_grad, Score& score) override {
     const Region region(space, "partita::DividedCrossEntropy", Phase::elementwise);
     const Matrix output = stored.real(), grad = stored_grad.real();
     const std::int64_t rows = output.extent(0), values = rows * ClassParts::statistics;
@@ -119,8 +120,9 @@ class DividedCrossEntropy : public Loss {
     Kokkos::parallel_for("partita::DividedCrossEntropy::own_kernel", Range(space, 0, rows),
                          OwnClassSums{output, grad, target, sums + own * rows});
     _parts->gather(space, Vector(_sums.data(), values * parts));
-    Kokkos::parallel_for("partita::DividedCrossEntropy::all_kernel", Range(space, 0, rows),
-                         AllClassSums{sums, target, grad, score.perRow(), parts, own, rows, weight});
+    Kokkos::parallel_for(
+        "partita::DividedCrossEntropy::all_kernel", Range(space, 0, rows),
+        AllClassSums{sums, target, grad, score.perRow(), parts, own, rows, weight.inKernel()});
     score.accumulate(space, rows);
   }
 

@@ -149,7 +149,7 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix
   Real* const beside = memory.gradients[0].data();
   const TypedMatrix to_body(out.precision, beside, out.rows, out.columns);
   activationGradient(space, memory, in, out, grad_out, to_body);
-  if (pass.transport > 0) // the gradient of the penalty on the output of the body
+  if (pass.transport.number > 0) // the gradient of the penalty on the output of the body
     addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.output(),
               pass.transport * static_cast<Real>(_plan.outputs()) /
                   static_cast<Real>(out.columns * _plan.whole().outputs()));

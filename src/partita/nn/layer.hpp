@@ -29,7 +29,7 @@ struct Pass {
   std::uint64_t step = 0;     ///< counter of the random numbers a layer draws
   std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
   /// Backward: weight per sample of a residual layer's penalty, half the mean square of its branch's output.
-  Real transport = 0;
+  DeviceFactor transport = 0;
   OutputPlaces outputs = OutputPlaces::all;
   bool again = false; ///< repeats an earlier forward pass: statistics are not counted twice
   const ReplicaReduce* replicas = nullptr;                ///< null: there is only one replica

@@ -91,8 +91,8 @@ class CrossEntropy : public Loss {
  public:
   explicit CrossEntropy(double smoothing) : _smoothing(smoothing) {}
 
-  void evaluateRows(const ExecSpace& space, const TypedMatrix& output, const Targets& targets, Real weight,
-                    const TypedMatrix& grad, Score& score) override {
+  void evaluateRows(const ExecSpace& space, const TypedMatrix& output, const Targets& targets,
+                    const DeviceFactor& weight, const TypedMatrix& grad, Score& score) override {
     const Region region(space, "partita::CrossEntropy", Phase::elementwise);
     softmaxCrossEntropy(space, output, targets, static_cast<Real>(_smoothing), weight, grad, score);
   }
@@ -107,7 +107,7 @@ struct SquaredError {
   Matrix output, target, labels, grad;
   Labels classes;
   RowResults per_row;
-  Real weight;
+  KernelFactor weight;
 
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
@@ -118,7 +118,8 @@ struct SquaredError {
       return difference * difference;
     });
     if (grad.size() > 0) {
-      const Real factor = 2 * weight / static_cast<Real>(width) + (sum - sum); // NaN with an infinite loss
+      const Real factor =
+          2 * weight.value() / static_cast<Real>(width) + (sum - sum); // NaN with an infinite loss
       Real* g = &grad(i, 0);
       row.each(width, [=](std::int64_t j) { g[j] = factor * (value[j] - wanted[j]); });
     }
@@ -154,8 +155,8 @@ class LabelMse : public Loss {
       : _labels(labels), _products(makeMatrix("partita::LabelMse::products", capacity, labels.classes())),
         _capacity(capacity) {}
 
-  void evaluateRows(const ExecSpace& space, const TypedMatrix& stored, const Targets& targets, Real weight,
-                    const TypedMatrix& stored_grad, Score& score) override {
+  void evaluateRows(const ExecSpace& space, const TypedMatrix& stored, const Targets& targets,
+                    const DeviceFactor& weight, const TypedMatrix& stored_grad, Score& score) override {
     const Matrix output = stored.real(), grad = stored_grad.real();
     const std::int64_t rows = stored.rows;
     Matrix target; // empty: the label of the row's class
@@ -168,8 +169,9 @@ class LabelMse : public Loss {
     const Matrix products = topRows(_products, rows);
     if (decode) gemm(space, Op::none, Op::transpose, Real(1), output, _labels.rows, Real(0), products);
     const Region region(space, "partita::LabelMse", Phase::elementwise);
-    forEachRow(space, "partita::LabelMse::error", rows, _labels.width(),
-               SquaredError{output, target, _labels.rows, grad, targets.classes, score.perRow(), weight});
+    forEachRow(
+        space, "partita::LabelMse::error", rows, _labels.width(),
+        SquaredError{output, target, _labels.rows, grad, targets.classes, score.perRow(), weight.inKernel()});
     if (decode) {
       forEachRow(space, "partita::LabelMse::decode", rows, _labels.classes(),
                  NearestLabel{products, _labels.half_squares, targets.classes, score.perRow()});

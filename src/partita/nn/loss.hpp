@@ -65,8 +65,8 @@ class Loss {
   /// `grad`, of the size of `output`, is empty, no gradient is computed and every row is decoded; otherwise a
   /// loss may skip the decoding if it costs extra.
   /// `output` and `grad` are stored in the same precision; only `makeCrossEntropy` takes 16 bits.
-  void evaluate(const ExecSpace& space, const TypedMatrix& output, const Targets& targets, Real weight,
-                const TypedMatrix& grad, Score& score) {
+  void evaluate(const ExecSpace& space, const TypedMatrix& output, const Targets& targets,
+                const DeviceFactor& weight, const TypedMatrix& grad, Score& score) {
     const auto labels = static_cast<std::int64_t>(targets.classes.extent(0)),
                each = labels / std::max<std::int64_t>(1, output.rows);
     evaluateRows(space, asRows(output, labels), targets, weight / static_cast<Real>(each),
@@ -83,7 +83,7 @@ class Loss {
   }
   /// One label per row; `weight` is one over the number of labels in the whole batch.
   virtual void evaluateRows(const ExecSpace& space, const TypedMatrix& output, const Targets& targets,
-                            Real weight, const TypedMatrix& grad, Score& score) = 0;
+                            const DeviceFactor& weight, const TypedMatrix& grad, Score& score) = 0;
 };
 
 /// Softmax cross-entropy with label smoothing (Szegedy et al., arXiv 1512.00567).

@@ -13,9 +13,9 @@ namespace {
 /// dJ/dD(out), in place of D(out).
 struct ErrorGradient {
   Matrix decoded, target;
-  Real factor;
+  KernelFactor factor;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    decoded(i, j) = factor * (decoded(i, j) - target(i, j));
+    decoded(i, j) = factor.value() * (decoded(i, j) - target(i, j));
   }
 };
 
@@ -55,14 +55,14 @@ Matrix Reconstruction::target(const ExecSpace& space, const Pass& pass, const Ty
 }
 
 void Reconstruction::addGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
-                                 const Matrix& out, Real weight, const Matrix& grad,
+                                 const Matrix& out, const DeviceFactor& weight, const Matrix& grad,
                                  const LayerChain::GradientReady& ready) {
   const Region region(space, "partita::Reconstruction::addGradient", Phase::elementwise);
   _decoder.forward(space, pass, out, _tape);
   const Matrix decoded = _tape.output().real();
-  forEachElement(
-      space, "partita::Reconstruction::error_kernel", decoded.extent(0), decoded.extent(1),
-      ErrorGradient{decoded, target(space, pass, in), weight / static_cast<Real>(decoded.extent(1))});
+  forEachElement(space, "partita::Reconstruction::error_kernel", decoded.extent(0), decoded.extent(1),
+                 ErrorGradient{decoded, target(space, pass, in),
+                               (weight / static_cast<Real>(decoded.extent(1))).inKernel()});
   const Matrix from_decoder(_grad_out.data(), out.extent(0), out.extent(1));
   const Vector no_work[2];
   _decoder.backward(space, pass, out, _tape, decoded, from_decoder, no_work, ready);

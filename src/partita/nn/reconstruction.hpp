@@ -18,7 +18,7 @@ class Reconstruction {
   void bind(const LayerNumbers& numbers) { _decoder.bind(numbers); }
   /// Computes the gradients of D and adds dJ/dout to `grad`. `weight`: w times the weight of a sample.
   void addGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Matrix& out,
-                   Real weight, const Matrix& grad, const LayerChain::GradientReady& ready);
+                   const DeviceFactor& weight, const Matrix& grad, const LayerChain::GradientReady& ready);
 
  private:
   Matrix target(const ExecSpace& space, const Pass& pass, const TypedMatrix& stored) const;

@@ -47,7 +47,8 @@ struct CrossEntropyRow {
   Matrix distribution;
   Labels classes;
   RowResults per_row;
-  Real smoothing, weight;
+  Real smoothing;
+  KernelFactor weight;
 
   /// <target, z - largest>; the target is (1 - smoothing) (class or distribution) + smoothing / classes.
   template <class Row>
@@ -68,8 +69,8 @@ struct CrossEntropyRow {
   template <class Row, class Exponential>
   KOKKOS_INLINE_FUNCTION void learn(const Row& row, std::int64_t i, const Exponential& exponential,
                                     Real scale, Stored* g) const {
-    const Real spread = weight * smoothing / static_cast<Real>(count);
-    const Real hard = weight * (1 - smoothing);
+    const Real spread = weight.value() * smoothing / static_cast<Real>(count);
+    const Real hard = weight.value() * (1 - smoothing);
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
       row.each(count, [=](std::int64_t c) {
@@ -98,7 +99,7 @@ struct CrossEntropyRow {
     }
     if (!kept) sum = expSum(row, z, largest, count);
     const Real loss = log(sum) - product, correct = best == classes(i) ? Real(1) : Real(0);
-    const Real scale = weight / sum + (loss - loss); // NaN with an infinite loss
+    const Real scale = weight.value() / sum + (loss - loss); // NaN with an infinite loss
     if (kept) {
       learn(
           row, i, [=](std::int64_t c) { return toReal(g[c]); }, scale, g);
@@ -151,7 +152,7 @@ struct LogSoftmaxRow {
 } // namespace
 
 void softmaxCrossEntropy(const ExecSpace& space, const TypedMatrix& logits, const Targets& targets,
-                         Real smoothing, Real weight, const TypedMatrix& grad, Score& score) {
+                         Real smoothing, const DeviceFactor& weight, const TypedMatrix& grad, Score& score) {
   PARTITA_REQUIRE(grad.size() == 0 || grad.precision == logits.precision,
                   "logits and a gradient of different precisions");
   withStored(logits.precision, [&](auto stored) {
@@ -160,7 +161,7 @@ void softmaxCrossEntropy(const ExecSpace& space, const TypedMatrix& logits, cons
                CrossEntropyRow<Stored>{static_cast<const Stored*>(logits.values().data),
                                        grad.size() == 0 ? nullptr : static_cast<Stored*>(grad.values().data),
                                        logits.columns, targets.distribution, targets.classes, score.perRow(),
-                                       smoothing, weight});
+                                       smoothing, weight.inKernel()});
   });
   score.accumulate(space, logits.rows);
 }

@@ -10,7 +10,7 @@ namespace partita {
 /// taken from the targets and spread over all classes. Logits and their gradient are stored in the same
 /// precision.
 void softmaxCrossEntropy(const ExecSpace& space, const TypedMatrix& logits, const Targets& targets,
-                         Real smoothing, Real weight, const TypedMatrix& grad, Score& score);
+                         Real smoothing, const DeviceFactor& weight, const TypedMatrix& grad, Score& score);
 
 /// probabilities = softmax(scale * logits), row by row; the two may be the same matrix.
 void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities);

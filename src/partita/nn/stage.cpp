@@ -208,11 +208,11 @@ void Stage::backwardHead(const ExecSpace& space, const Pass& pass, const Matrix&
 }
 
 void Stage::addReconstruction(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
-                              const TypedMatrix& out, Real weight, const TypedMatrix& grad,
+                              const TypedMatrix& out, const DeviceFactor& weight, const TypedMatrix& grad,
                               const GradientReady& ready) {
   if (_decoder == nullptr) return;
   const std::int64_t before = _chain.storedValues();
-  _decoder->addGradient(space, completed(pass), in, out.real(), static_cast<Real>(_plan.reconstruct) * weight,
+  _decoder->addGradient(space, completed(pass), in, out.real(), weight * static_cast<Real>(_plan.reconstruct),
                         grad.real(), shifted(ready, before));
 }
 

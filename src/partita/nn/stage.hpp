@@ -97,7 +97,7 @@ class Stage {
   /// output; both are `Real`. `weight`: of a sample. Does nothing without a decoder. Call between
   /// `backwardHead` and `backward`.
   void addReconstruction(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
-                         const TypedMatrix& out, Real weight, const TypedMatrix& grad,
+                         const TypedMatrix& out, const DeviceFactor& weight, const TypedMatrix& grad,
                          const GradientReady& ready = {});
   /// In place of `backwardHead` and `addReconstruction` in a step without the stage's own loss: the gradients
   /// of head and decoder are zero.

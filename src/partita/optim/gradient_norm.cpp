@@ -34,13 +34,33 @@ struct ChunkSquares {
 struct TensorSquares {
   const GradientNorm::Part* tensors;
   double* squares; ///< of tensors, then of chunks
+  KernelFactor scale;
 
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t tensor, const Row& row) const {
     const double* own = squares + tensors[tensor].offset;
     const double sum = row.sumInOrder(tensors[tensor].size, [=](std::int64_t i) { return own[i]; });
+    const auto factor = static_cast<double>(scale.value());
     double* result = squares + tensor;
-    row.once([=]() { *result = sum; });
+    row.once([=]() { *result = sum * factor * factor; });
+  }
+};
+
+struct Clip {
+  const double* squares;
+  std::int64_t tensors;
+  double given; ///< sum of the squares; negative: that of these tensors
+  double most;
+  KernelFactor scale;
+  Real* factor;
+
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t, const Row& row) const {
+    const double* own = squares;
+    const double sum = given < 0 ? row.sumInOrder(tensors, [=](std::int64_t t) { return own[t]; }) : given;
+    const double norm = sqrt(sum), limit = most, inverse = scale.value();
+    Real* result = factor;
+    row.once([=]() { *result = static_cast<Real>((norm > limit ? limit / norm : 1.0) * inverse); });
   }
 };
 
@@ -70,9 +90,10 @@ GradientNorm::GradientNorm(const std::vector<Part>& tensors)
       _parts, Kokkos::View<const Part*, HostSpace, Kokkos::MemoryUnmanaged>(parts.data(), parts.size()));
 }
 
-void GradientNorm::measure(const ExecSpace& space, const TypedSpan& gradients, double scale) {
+void GradientNorm::measure(const ExecSpace& space, const TypedSpan& gradients,
+                           const DeviceFactor& inverse_scale) {
   const Region region(space, "partita::GradientNorm::measure", Phase::optimiser);
-  _scale = scale;
+  _inverse_scale = inverse_scale;
   const std::int64_t chunks = static_cast<std::int64_t>(_parts.extent(0)) - _tensors;
   withStored(gradients.precision, [&](auto stored) {
     using Stored = decltype(stored);
@@ -81,33 +102,20 @@ void GradientNorm::measure(const ExecSpace& space, const TypedSpan& gradients, d
                                     _squares.data() + _tensors});
   });
   forEachRow(space, "partita::GradientNorm::tensors_kernel", _tensors, chunks,
-             TensorSquares{_parts.data(), _squares.data()});
+             TensorSquares{_parts.data(), _squares.data(), _inverse_scale.inKernel()});
 }
 
 void GradientNorm::clip(const ExecSpace& space, double clip_norm, std::optional<double> squares) {
   const Region region(space, "partita::GradientNorm::clip", Phase::optimiser);
-  const auto own = _squares;
-  const auto factor = _factor;
-  const std::int64_t tensors = _tensors;
-  const double given = squares.value_or(-1.0), inverse = 1.0 / _scale;
-  Kokkos::parallel_for(
-      "partita::GradientNorm::clip_kernel", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
-        double sum = given;
-        if (sum < 0.0) {
-          sum = 0.0;
-          for (std::int64_t t = 0; t < tensors; ++t) sum += own(t) * inverse * inverse;
-        }
-        const double norm = sqrt(sum);
-        factor(0) = static_cast<Real>((norm > clip_norm ? clip_norm / norm : 1.0) * inverse);
-      });
+  forEachRow(space, "partita::GradientNorm::clip_kernel", 1, _tensors,
+             Clip{_squares.data(), _tensors, squares.value_or(-1.0), clip_norm, _inverse_scale.inKernel(),
+                  _factor.data()});
 }
 
 std::vector<double> GradientNorm::squares(const ExecSpace& space) const {
   Kokkos::deep_copy(space, _host, Kokkos::subview(_squares, std::make_pair(std::int64_t{0}, _tensors)));
   fence(space, "partita::GradientNorm::squares");
-  std::vector<double> squares(_host.data(), _host.data() + _host.extent(0));
-  for (double& square : squares) square = square / _scale / _scale;
-  return squares;
+  return {_host.data(), _host.data() + _host.extent(0)};
 }
 
 double GradientNorm::squaredNorm(const ExecSpace& space) const {

@@ -17,13 +17,13 @@ class GradientNorm {
   };
   explicit GradientNorm(const std::vector<Part>& tensors);
 
-  /// Measures gradients that are `scale` times too large.
-  void measure(const ExecSpace& space, const TypedSpan& gradients, double scale = 1.0);
-  /// Writes min(1, clip / norm) / scale to `factor()`, for the optimiser. The norm is the root of `squares`,
-  /// which may include tensors of other ranks, or by default of what was measured here.
+  /// Measures gradients after multiplication by `inverse_scale`.
+  void measure(const ExecSpace& space, const TypedSpan& gradients, const DeviceFactor& inverse_scale = {});
+  /// Writes inverse_scale min(1, clip / norm) to `factor()`, for the optimiser. The norm is the root of
+  /// `squares`, which may include tensors of other ranks, or by default of what was measured here.
   void clip(const ExecSpace& space, double clip_norm, std::optional<double> squares = std::nullopt);
   const Vector& factor() const { return _factor; }
-  /// Squares of the last measurement on the device, one per tensor, as large as the scaled gradients were.
+  /// Squares of the last measurement on the device, one per tensor.
   const double* deviceSquares() const { return _squares.data(); }
   std::int64_t tensors() const { return _tensors; }
   /// Squared norm of the last measurement; waits for the device.
@@ -37,7 +37,7 @@ class GradientNorm {
   Kokkos::View<double*, MemSpace> _squares; ///< of the tensors, then of the chunks
   Kokkos::View<double*, PinnedSpace> _host;
   Vector _factor;
-  double _scale = 1.0;
+  DeviceFactor _inverse_scale;
 };
 
 } // namespace partita

@@ -28,8 +28,8 @@ struct Decide {
   KOKKOS_INLINE_FUNCTION void note(bool finite) const {
     StepNumbers& n = *numbers;
     n.left_out = finite ? 0 : 1;
-    n.run = finite ? 0 : n.run + 1;
-    if (n.run > n.longest_run) n.longest_run = n.run;
+    finite ? n.scale.stepTaken() : n.scale.stepSkipped();
+    if (n.scale.overflows > n.longest_run) n.longest_run = n.scale.overflows;
     n.taken += finite ? 1 : 0;
     const auto t = static_cast<double>(n.taken);
     n.rate = static_cast<Real>(rate / (1.0 - pow(beta1, t)));
@@ -51,14 +51,15 @@ struct Restore {
 StepGate::StepGate(OptimiserSection section)
     : _section(std::move(section)), _numbers("partita::StepGate::numbers", 1),
       _host("partita::StepGate::host", 1) {
-  start(0);
+  set(ExecSpace(), {});
+  fence(ExecSpace(), "partita::StepGate");
 }
 
-void StepGate::start(std::int64_t taken) {
-  _host(0) = StepNumbers();
-  _host(0).taken = taken;
-  Kokkos::deep_copy(ExecSpace(), _numbers, _host);
-  fence(ExecSpace(), "partita::StepGate::start");
+/// A kernel brings the numbers along, so that nothing waits until they are copied.
+void StepGate::set(const ExecSpace& space, const StepNumbers& numbers) {
+  const auto own = _numbers;
+  Kokkos::parallel_for(
+      "partita::StepGate::set_kernel", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) { own(0) = numbers; });
 }
 
 void StepGate::decide(const ExecSpace& space, const GradientNorm& norm, double rate) {

@@ -215,7 +215,8 @@ TypedMatrix LocalStage::predict(const ExecSpace& space, const Pass& pass, const 
 }
 
 TypedMatrix LocalStage::lossGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& output,
-                                     const Targets& targets, Real weight, const Stage::GradientReady& ready) {
+                                     const Targets& targets, const DeviceFactor& weight,
+                                     const Stage::GradientReady& ready) {
   const TypedMatrix grad = stage.gradientFor(output), logits = predict(space, pass, output);
   const bool decodes = decoder != nullptr;
   const TypedMatrix logit_gradient = stage.hasHead() ? stage.logitGradient(logits.real())

@@ -68,7 +68,8 @@ struct LocalStage {
   /// Adds the stage's own loss on `output` to the score. Returns dJ/doutput, in a work buffer of the stage,
   /// and computes the gradients of the head. `ready` is as in `Stage::backward`.
   TypedMatrix lossGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& output,
-                           const Targets& targets, Real weight, const Stage::GradientReady& ready = {});
+                           const Targets& targets, const DeviceFactor& weight,
+                           const Stage::GradientReady& ready = {});
 
   SilLabels labels; ///< fixed labels of the cut after the stage; empty for the last stage and without labels
   Stage stage;

@@ -28,7 +28,7 @@ void StageTrainer::learn(const ExecSpace& space, const Pass& pass, const TypedMa
   _updater.checkLoss(space, _local.tape, in);
   _local.stage.addReconstruction(space, pass, in, out, _updater.lossWeight(), gradient, ready);
   Pass backward = pass;
-  backward.transport = static_cast<Real>(_local.stage.plan().transport) * _updater.lossWeight();
+  backward.transport = _updater.lossWeight() * static_cast<Real>(_local.stage.plan().transport);
   _local.stage.backward(space, backward, in, _local.tape, gradient, {}, ready);
 }
 

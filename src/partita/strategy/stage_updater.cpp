@@ -122,10 +122,13 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLi
       _checks(leavesStepsOut(config)),
       _late(_link.gradients->overlaps() && !clips() && !_checks && _section.offload == Offload::none),
       _statistics("partita::StageUpdater::statistics", _checks ? local.stage.statistics().extent(0) : 0),
-      _scale(hasFp16(config)), _batch(config.training.batch),
-      _log_every(logInterval(config.run, schedule.steps)) {
-  setScaleOfGradients();
-  if (row_teams && _checks && !hasFp16(config) && _section.offload == Offload::none) _gate.emplace(_section);
+      _batch(config.training.batch), _log_every(logInterval(config.run, schedule.steps)) {
+  _known.scale = LossScale(hasFp16(config));
+  if (_checks) {
+    _gate.emplace(_section);
+    _gate->set(ExecSpace(), _known);
+    _link.gradients->setScale(_gate->scale(), _gate->inverseScale());
+  }
   if (!_late) return;
   _local.stage.setParametersWanted([this](const ExecSpace& space, std::int64_t begin, std::int64_t end) {
     updatePart(space, begin, end);
@@ -155,15 +158,16 @@ std::vector<Optimiser::State> StageUpdater::states() const {
 }
 
 UpdateState StageUpdater::updateState() const {
-  return {static_cast<double>(_optimiser->steps()), _scale.value(), static_cast<double>(_scale.clean())};
+  const LossScale& scale = _known.scale;
+  return {static_cast<double>(_optimiser->steps()), scale.value, static_cast<double>(scale.clean)};
 }
 
 void StageUpdater::resume(std::int64_t step, const UpdateState& state) {
   _step = _reported = step;
   _optimiser->resume(static_cast<std::int64_t>(state.steps));
-  if (_gate) _gate->start(_optimiser->steps());
-  _scale.resume(state.loss_scale, static_cast<std::int64_t>(state.clean_steps));
-  setScaleOfGradients();
+  _known.taken = _optimiser->steps();
+  _known.scale.resume(state.loss_scale, static_cast<std::int64_t>(state.clean_steps));
+  if (_gate) _gate->set(ExecSpace(), _known);
 }
 
 /// Saves statistics and scores, which forward passes change and a skipped step restores.
@@ -185,7 +189,7 @@ Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
 void StageUpdater::completeGradient(const ExecSpace& space) {
   if (!clips() && !reports() && !_checks) return;
   _link.gradients->finish(space);
-  _norm.measure(space, _local.stage.trained().gradients, _scale.value());
+  _norm.measure(space, _local.stage.trained().gradients, _gate ? _gate->inverseScale() : DeviceFactor());
 }
 
 void StageUpdater::checkLoss(const ExecSpace& space, const Tape& tape, const TypedMatrix& in) const {
@@ -229,24 +233,25 @@ bool StageUpdater::overflowed(const ExecSpace& space) const {
   return !std::isfinite(_norm.squaredNorm(space)); // as it is if a loss is not finite
 }
 
-void StageUpdater::update(const ExecSpace& space, const StepNumbers* gate) {
-  const bool scaled = _scale.value() != 1.0;
+/// With `by_device`, the device decides whether it takes place.
+void StageUpdater::update(const ExecSpace& space, bool by_device) {
+  const bool scaled = _known.scale.scales;
   _rate = rateNow();
   if (_before_update) _before_update();
   if (clips() || scaled)
     _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), _squares);
+  if (by_device) _gate->decide(space, _norm, _rate); // changes the scale, which the factor needed
   const ParameterBuffers trained = _local.stage.trained();
   if (updatesLate()) {
     _optimiser->begin(trained);
   } else {
     _optimiser->step(
         space, trained, _rate, clips() || scaled ? _norm.factor() : Vector(),
-        [&](std::int64_t begin) { _link.gradients->arrive(space, begin, trained.gradients.size); }, gate);
+        [&](std::int64_t begin) { _link.gradients->arrive(space, begin, trained.gradients.size); },
+        by_device ? _gate->numbers() : nullptr);
   }
   // Replicas have seen different samples; with equal statistics any of them can be saved or evaluated.
   if (_local.replicas != nullptr) _local.replicas->average(space, _local.stage.statistics());
-  _scale.stepTaken();
-  setScaleOfGradients();
   ++_step;
 }
 
@@ -268,33 +273,34 @@ void StageUpdater::skipStep(const ExecSpace& space) {
   if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _local.stage.statistics(), _statistics);
   if (_local.score.bad(space)) _local.score.restore(space); // otherwise the loss is valid and reported
   _rate = rateNow();
-  _scale.stepSkipped();
-  setScaleOfGradients();
   ++_step;
-  if (_scale.overflows() == patience) failImpatient(_local);
 }
 
 /// `update` or `skipStep`, as the device decides; nothing waits for it.
 void StageUpdater::updateIfFinite(const ExecSpace& space) {
   _gated = true;
-  _gate->decide(space, _norm, rateNow());
-  update(space, _gate->numbers());
+  update(space, true);
   if (_statistics.extent(0) > 0)
     restoreIfLeftOut(space, _gate->numbers(), _local.stage.statistics(), _statistics);
   _local.score.restoreIfBad(space);
 }
 
-/// Steps that devices decide on and others may alternate; both count the steps that were taken.
+/// Steps that devices decide on and others may alternate.
 void StageUpdater::decideOnHost(const ExecSpace& space, bool overflow) {
   if (_gated) readGate(space);
-  overflow ? skipStep(space) : update(space);
-  if (_gate) _gate->start(_optimiser->steps());
+  overflow ? skipStep(space) : update(space, false);
+  if (!_gate) return;
+  overflow ? _known.scale.stepSkipped() : _known.scale.stepTaken();
+  _known.taken = _optimiser->steps();
+  _gate->set(space, _known);
+  if (_known.scale.overflows >= patience) failImpatient(_local);
 }
 
 void StageUpdater::readGate(const ExecSpace& space) {
-  const StepNumbers numbers = _gate->read(space);
-  _optimiser->resume(numbers.taken);
-  if (numbers.longest_run >= patience) failImpatient(_local);
+  _gated = false;
+  _known = _gate->read(space);
+  _optimiser->resume(_known.taken);
+  if (_known.longest_run >= patience) failImpatient(_local);
 }
 
 void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
@@ -309,7 +315,8 @@ void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters
   if (partners.squares && measures) squares = partners.squares(space);
   for (StageUpdater* updater : updaters)
     updater->_squares = squares || !measures ? squares : updater->squaresOfParts(space);
-  const bool gated = last._gate && updaters.size() == 1 && !partners.squares && last.agrees(partners.ranks);
+  const bool gated =
+      row_teams && last._checks && updaters.size() == 1 && !partners.squares && last.agrees(partners.ranks);
   bool overflow = false;
   if (last._checks && !gated) {
     std::int64_t found = 0;

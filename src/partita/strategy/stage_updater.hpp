@@ -4,7 +4,6 @@
 #include "partita/core/clock.hpp"
 #include "partita/io/run_file.hpp"
 #include "partita/optim/gradient_norm.hpp"
-#include "partita/optim/loss_scale.hpp"
 #include "partita/optim/optimiser.hpp"
 #include "partita/optim/step_gate.hpp"
 #include "partita/strategy/local_stage.hpp"
@@ -70,8 +69,8 @@ void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters
 /// Any other reader of parameters or optimiser must call `finishUpdate` first, also after the last step.
 /// Results do not depend on this, bit for bit.
 ///
-/// If only a stage and its replicas decide on a step, and without a loss scale, a device knows by itself
-/// whether the step was skipped (`StepGate`); the host learns it when it reports or calls `finishUpdate`.
+/// If only a stage and its replicas decide on a step, a device knows by itself whether the step was skipped,
+/// and the loss scale (`StepGate`); the host learns them when it reports or calls `finishUpdate`.
 class StageUpdater {
  public:
   StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLink link, const UpdateSchedule& schedule);
@@ -86,7 +85,9 @@ class StageUpdater {
 
   /// Weight of a sample in the loss: the loss scale divided by the number of samples whose gradients are
   /// combined.
-  Real lossWeight() const { return static_cast<Real>(_scale.value() / static_cast<double>(_link.samples)); }
+  DeviceFactor lossWeight() const {
+    return scale() * static_cast<Real>(1.0 / static_cast<double>(_link.samples));
+  }
   /// Call between the loss and the backward pass of a batch on `tape` with input `in`: throws RunError if the
   /// loss is not finite, unless such a step is skipped. On a device only reporting steps detect it, because
   /// no other step waits for the device.
@@ -114,7 +115,7 @@ class StageUpdater {
   LocalStage& local() { return _local; }
   const LocalStage& local() const { return _local; }
   const Optimiser& optimiser() const { return *_optimiser; }
-  const LossScale& lossScale() const { return _scale; }
+  const LossScale& lossScale() const { return _known.scale; } ///< as far as the host knows it
   std::int64_t step() const { return _step; }
   /// Does the current step report, or between steps the next one?
   bool reports() const { return reportsAfter(_step + 1); }
@@ -138,7 +139,7 @@ class StageUpdater {
   void completeGradient(const ExecSpace& space);
   bool agrees(const Communicator& ranks) const;
   bool overflowed(const ExecSpace& space) const;
-  void update(const ExecSpace& space, const StepNumbers* gate = nullptr);
+  void update(const ExecSpace& space, bool by_device);
   void updateIfFinite(const ExecSpace& space);
   void decideOnHost(const ExecSpace& space, bool overflow);
   void readGate(const ExecSpace& space);
@@ -149,7 +150,7 @@ class StageUpdater {
   bool clips() const { return _section.clip_norm > 0.0; }
   bool updatesLate() const { return _late && !reports(); }
   void updatePart(const ExecSpace& space, std::int64_t begin, std::int64_t end);
-  void setScaleOfGradients() { _link.gradients->setScale(_scale.value()); }
+  DeviceFactor scale() const { return _gate ? _gate->scale() : DeviceFactor(); }
   double rateNow() const;
 
   LocalStage& _local;
@@ -163,9 +164,9 @@ class StageUpdater {
   bool _late;              ///< parameters are updated when the next forward pass needs them
   bool _under_way = false; ///< inside takeStep
   Vector _statistics;      ///< of the stage before this step; empty if steps are never skipped
-  LossScale _scale;
-  std::optional<StepGate> _gate; ///< if the device may decide on a step
-  bool _gated = false;           ///< it does
+  std::optional<StepGate> _gate; ///< if a step may overflow
+  bool _gated = false;           ///< the device has decided on steps since the host knew its numbers
+  StepNumbers _known;            ///< the last numbers that the host knew
   std::int64_t _batch, _log_every, _step = 0, _reported = 0;
   double _rate = 0.0;
   std::optional<double> _squares; ///< norm of the last measured gradient if other ranks have parts of it

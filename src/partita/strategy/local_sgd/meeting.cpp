@@ -68,7 +68,7 @@ StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid&
       _statistics(grid.peers(), grid.paths().reductions,
                   static_cast<std::int64_t>(updater.local().stage.statistics().extent(0)),
                   grid.traffic.between_replicas) {
-  _sum.setScale(_scale);
+  _sum.setScale(static_cast<Real>(_scale), static_cast<Real>(1.0 / _scale));
   const std::vector<std::string> names =
       planOf(config.strategy).keptStates(config.strategy, updater.local().stage.plan());
   updater.keep({names[0], _anchor});

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+
+namespace partita {
+
+/// A factor as a kernel holds it.
+class KernelFactor {
+ public:
+  KernelFactor(Real number, const Real* device) : _number(number), _device(device) {}
+  KOKKOS_INLINE_FUNCTION Real value() const {
+    if constexpr (device_is_host) return _number;
+    return _device == nullptr ? _number : _number * *_device;
+  }
+
+ private:
+  Real _number;
+  const Real* _device;
+};
+
+/// A factor of kernels: a number, or its product with a number on the device that the host does not know, so
+/// that it need not wait for it. Kernels read that number when they run.
+struct DeviceFactor {
+  Real number = 1;
+  const Real* device = nullptr; ///< null: 1
+
+  DeviceFactor(Real its_number = 1, const Real* its_device = nullptr)
+      : number(its_number), device(its_device) {}
+  DeviceFactor operator*(Real more) const { return {number * more, device}; }
+  DeviceFactor operator/(Real by) const { return {number / by, device}; }
+
+  /// For a kernel that is launched now. Hosts run it at once, and loops with an optional load would not
+  /// vectorise there.
+  KernelFactor inKernel() const {
+    if constexpr (!device_is_host) return {number, device};
+    return {device == nullptr ? number : number * *device, nullptr};
+  }
+};
+
+} // namespace partita

@@ -15,6 +15,7 @@
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/link_scope.hpp"
 
 namespace partita::test::comm {
 
@@ -132,6 +133,7 @@ TEST_CASE("A stream keeps order and sizes", "[comm]") {
                          std::pair(1, MessagePath::staged), std::pair(3, MessagePath::staged)};
   for (const auto& [depth, path] : variants) {
     const MpiDelays delays(11);
+    const LinkScope links({0.0, 0.0, 1e-4, 11});
     const Channel channel{pair, 1 - pair.rank(), Tag::relay, "matrices", path};
     std::int64_t bytes = 0, expected_bytes = 0;
     if (pair.rank() == 0) {
@@ -152,6 +154,28 @@ TEST_CASE("A stream keeps order and sizes", "[comm]") {
       CHECK_THROWS_AS(receiver.next(space), InternalError); // no message left: an error, not a hang
     }
   }
+}
+
+TEST_CASE("A message whose copy is complete late leaves while its rank waits for the answer", "[comm]") {
+  if (everyone().size() == 1) return;
+  const ExecSpace space;
+  constexpr std::int64_t count = 20, columns = 50;
+  const Communicator pair = groupOf(2);
+  const LinkScope links({0.0, 0.0, 1e-4, 5}); // sends are postponed as if a device were still busy
+  const bool asks = pair.rank() == 0;
+  std::int64_t bytes = 0;
+  Sender sender({pair, 1 - pair.rank(), asks ? Tag::forward : Tag::backward, "numbers", MessagePath::direct},
+                1, columns, 2, bytes);
+  Receiver receiver(
+      {pair, 1 - pair.rank(), asks ? Tag::backward : Tag::forward, "numbers", MessagePath::direct}, 1,
+      columns, 1, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (asks) sender.send(space, filled(1, columns, static_cast<Real>(i)));
+    const Matrix found = receiver.next(space).real();
+    CHECK(hostValues(found) == std::vector<Real>(columns, static_cast<Real>(asks ? i + 1 : i)));
+    if (!asks) sender.send(space, filled(1, columns, static_cast<Real>(i + 1)));
+  }
+  sender.finish();
 }
 
 TEST_CASE("A count that MPI cannot take is refused, not cut off", "[comm]") {

@@ -1,6 +1,7 @@
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/link_scope.hpp"
 
 namespace partita::test::grids {
 
@@ -48,6 +49,7 @@ void checkTimingDoesNotMatter(const Overrides& deck, int most_ranks, int seeds) 
   for (const int ranks : rankCounts(most_ranks)) {
     for (int seed = 0; ranks > 1 && seed < seeds; ++seed) {
       const MpiDelays delays(static_cast<std::uint64_t>(seed));
+      const LinkScope links({0.0, 0.0, 1e-4, seed});
       INFO(ranks << " ranks, delays of seed " << seed);
       CHECK(trainedHash(ranks, deck) == expected);
     }

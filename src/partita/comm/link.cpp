@@ -66,15 +66,26 @@ void setLinkModel(const LinkModel& model) {
   current() = model;
 }
 
-void delayAtRandom() {
-  const LinkModel& model = linkModel();
-  if (model.delay <= 0.0) return;
+namespace {
+
+/// The next random number of this rank, in [0, 1).
+double nextUniform() {
   static std::uint64_t calls = 0;
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const RandomStream random(model.seed, Stream::link_delay, static_cast<std::uint32_t>(rank));
-  const double seconds = model.delay * toUniform(random.block(calls++).word[0]);
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const RandomStream random(linkModel().seed, Stream::link_delay, static_cast<std::uint32_t>(rank));
+  return toUniform(random.block(calls++).word[0]);
+}
+
+} // namespace
+
+void delayAtRandom() {
+  const double longest = linkModel().delay;
+  if (longest > 0.0) std::this_thread::sleep_for(std::chrono::duration<double>(longest * nextUniform()));
+}
+
+bool postponedAtRandom() {
+  return linkModel().delay > 0.0 && nextUniform() < 0.5;
 }
 
 double linkSeconds() {

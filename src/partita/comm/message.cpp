@@ -68,16 +68,18 @@ static_assert(std::is_nothrow_destructible<Sender>::value, "std::unique_ptr hold
 Sender::Sender(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
                std::int64_t& bytes)
     : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)),
-      _slots(makeSlots(channel, depth, rows * columns)), _requests(_slots.size()), _bytes(bytes) {}
+      _slots(makeSlots(channel, depth, rows * columns)), _requests(_slots.size()), _bytes(bytes),
+      _hook([this] { progress(); }) {}
 
 void Sender::send(const ExecSpace& space, const TypedMatrix& matrix) {
   const Region region(space, "partita::Sender::send", Phase::communication);
-  const std::size_t index = _sent % _slots.size();
+  const std::size_t index = _given % _slots.size();
   Request& request = _requests[index];
-  const MessageSlot& slot = _slots[index];
+  MessageSlot& slot = _slots[index];
+  if (_given - _sent == static_cast<std::int64_t>(_slots.size())) start();
   if (request.underWay()) request.wait();
-  const std::int64_t count = matrix.size(), stamp = stampCount(_channel);
-  const TypedSpan sent = onTheWire(_channel, slot, count);
+  slot.values = matrix.size();
+  const TypedSpan sent = onTheWire(_channel, slot, slot.values);
   PARTITA_REQUIRE(sent.bytes() + stampBytes() <= slot.bytes(),
                   "the matrix is larger than the buffers of its stream");
   if (_channel.path == MessagePath::direct) {
@@ -85,21 +87,38 @@ void Sender::send(const ExecSpace& space, const TypedMatrix& matrix) {
   } else {
     copySpan<PinnedSpace, MemSpace>(space, matrix.values(), sent);
   }
-  fence(space, "partita::Sender::send");
+  slot.done.set(space);
+  ++_given;
+  _bytes += sent.bytes();
+  progress();
+}
+
+void Sender::progress() {
+  while (_sent < _given && _slots[_sent % _slots.size()].done.reached() && !postponedAtRandom()) start();
+}
+
+/// Sends the oldest message that has not left.
+void Sender::start() {
+  const std::size_t index = _sent % _slots.size();
+  const MessageSlot& slot = _slots[index];
+  slot.done.wait();
   delayAtRandom();
+  const std::int64_t stamp = stampCount(_channel);
+  const TypedSpan sent = onTheWire(_channel, slot, slot.values);
   if (stamp > 0) {
     const double arrival = _link.arrival(sent.bytes());
     std::memcpy(static_cast<char*>(sent.data) + sent.bytes(), &arrival, sizeof arrival);
   }
   ++_sent;
   // Synchronous, so that small messages, which MPI would buffer without limit, also count as in flight.
-  PARTITA_MPI(MPI_Issend(sent.data, mpiCount(count + stamp), mpiType(_channel.wire), _channel.peer,
+  Request& request = _requests[index];
+  PARTITA_MPI(MPI_Issend(sent.data, mpiCount(slot.values + stamp), mpiType(_channel.wire), _channel.peer,
                          tagOf(_channel, _sent), _channel.comm.get(),
                          request.start({WaitedFor::Kind::taker, _channel.what, _world_rank, _sent})));
-  _bytes += sent.bytes();
 }
 
 void Sender::finish() {
+  while (_sent < _given) start();
   for (std::size_t i = 0; i < _requests.size(); ++i) { // the oldest first, since it is the one to report
     Request& request = _requests[(_sent + i) % _requests.size()];
     if (request.underWay()) request.wait();
@@ -132,11 +151,20 @@ void Receiver::post() {
                 _requests[index].start({WaitedFor::Kind::message, _channel.what, _world_rank, _posted})));
 }
 
+/// Posts receives into buffers that were released and that no kernel reads any more.
+void Receiver::postFree() {
+  const auto buffers = static_cast<std::int64_t>(_slots.size());
+  while (_posted < _count && _posted - buffers < _released && _slots[_posted % buffers].done.reached() &&
+         !postponedAtRandom())
+    post();
+}
+
 WaitedFor Receiver::awaited() const {
   return {WaitedFor::Kind::message, _channel.what, _world_rank, _taken + 1};
 }
 
 bool Receiver::ready() {
+  postFree();
   if (_taken == _posted) return false;
   if (!_here) {
     const std::size_t index = _taken % _slots.size();
@@ -155,13 +183,13 @@ bool Receiver::ready() {
 
 TypedMatrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
   const Region region(space, "partita::Receiver::take", Phase::communication);
-  PARTITA_REQUIRE(_taken < _posted, "more messages received than announced");
+  PARTITA_REQUIRE(_taken < _count, "more messages received than announced");
   Waiting waiting(awaited());
   while (!ready()) waiting.pause();
   waiting.over();
   _here = false;
   const std::size_t number = _taken++;
-  const MessageSlot& slot = _slots[number % _slots.size()];
+  MessageSlot& slot = _slots[number % _slots.size()];
   const std::int64_t rows_here = rows > 0 ? rows : _values / _columns,
                      columns = rows > 0 ? _values / rows : _columns;
   PARTITA_REQUIRE(rows_here * columns == _values,
@@ -174,13 +202,14 @@ TypedMatrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
   } else {
     copySpan<MemSpace, PinnedSpace>(space, arrived, copy.values());
   }
+  slot.done.set(space);
   return copy;
 }
 
 void Receiver::release(const ExecSpace& space) {
-  fence(space, "partita::Receiver::release"); // no kernel reads it any more
+  if (_device.empty()) _slots[_released % _slots.size()].done.set(space); // else when it was copied
   ++_released;
-  post();
+  postFree();
 }
 
 TypedMatrix Receiver::next(const ExecSpace& space) {

@@ -4,6 +4,7 @@
 #include "partita/comm/message_path.hpp"
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
+#include "partita/core/asynchronous.hpp"
 #include "partita/core/typed_matrix.hpp"
 
 namespace partita {
@@ -24,18 +25,22 @@ struct Channel {
   Precision stored = Precision::single; ///< in which the receiving end hands them out
 };
 
-/// A buffer that MPI reads or writes; exactly one of the two is allocated.
+/// A buffer that MPI reads or writes; exactly one of the two vectors is allocated.
 struct MessageSlot {
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   Vector direct;
   PinnedVector staged;
+  std::int64_t values = 0; ///< to be sent
+  Event done;              ///< the kernels and copies that write or read it
   Real* data() const { return direct.data() != nullptr ? direct.data() : staged.data(); }
   std::int64_t bytes() const { return (direct.size() + staged.size()) * sizeof(Real); }
 };
 
-/// The sending end. `send` copies and returns; it waits only while `depth` messages are in flight. Values of
-/// another precision than that of the wire are rounded. Call `finish` after the last message: one that is
-/// still in flight when the sender is destroyed counts as a leak, except during stack unwinding.
+/// The sending end. `send` asks the device for a copy and returns; it waits only while `depth` messages are
+/// in flight. A message leaves once its copy is complete, in the next call of any function of the sender, or
+/// when this rank waits for another. Values of another precision than that of the wire are rounded. Call
+/// `finish` after the last message: one that is still in flight when the sender is destroyed counts as a
+/// leak, except during stack unwinding.
 class Sender {
  public:
   /// Messages of up to rows x columns values; `bytes` counts the payload.
@@ -45,16 +50,20 @@ class Sender {
   Sender& operator=(const Sender&) = delete;
 
   void send(const ExecSpace& space, const TypedMatrix& matrix);
-  void finish(); ///< waits until all messages have been received
+  void progress(); ///< sends what the device has copied; does not wait
+  void finish();   ///< waits until all messages have been received
 
  private:
+  void start();
+
   Channel _channel;
   int _world_rank; ///< of the other end
   std::vector<MessageSlot> _slots;
   std::vector<Request> _requests;
   SlowLink _link;
-  std::int64_t _sent = 0;
+  std::int64_t _given = 0, _sent = 0; ///< messages; those between them wait for their copies
   std::int64_t& _bytes;
+  IdleHook _hook;
 };
 
 /// The receiving end of `count` messages; receives are posted for all free buffers.
@@ -82,6 +91,7 @@ class Receiver {
 
  private:
   void post();
+  void postFree();
 
   Channel _channel;
   int _world_rank; ///< of the other end

@@ -4,6 +4,7 @@
 #include "partita/plan/run_length.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace partita {
 
@@ -46,6 +47,8 @@ void PipelineEngine::runBatch(const ExecSpace& space) {
     } else {
       backward(space);
     }
+    std::swap(_last, _before);
+    _last.set(space);
   }
 }
 
@@ -54,8 +57,11 @@ void PipelineEngine::finish() {
     if (sender != nullptr) sender->finish();
 }
 
+/// The rank waits for others only once its device has nothing to do.
 PassKind PipelineEngine::waitForNext() {
+  while (!_before.reached()) sendOn();
   PassKind operation = next();
+  while (operation == PassKind::none && !_last.reached()) operation = next();
   if (operation != PassKind::none) return operation;
   Waiting waiting(awaited());
   while ((operation = next()) == PassKind::none) waiting.pause();
@@ -63,8 +69,14 @@ PassKind PipelineEngine::waitForNext() {
   return operation;
 }
 
+void PipelineEngine::sendOn() {
+  for (Sender* const sender : {_onward.get(), _back.get()})
+    if (sender != nullptr) sender->progress();
+}
+
 /// Tests what has arrived and asks the rule.
 PassKind PipelineEngine::next() {
+  sendOn();
   ++_looks;
   const bool forward_here = _from_previous != nullptr ? _from_previous->ready() : _rule.mayForward(_progress);
   if (_arrivals.forward < 0 && forward_here) _arrivals.forward = _looks;

@@ -10,9 +10,10 @@
 namespace partita {
 
 /// One loop for all schedules: a rank asks its rule for the next operation, computes it, sends the result on,
-/// and waits only if no permitted operation has its input. Receives are posted ahead; sends keep their own
-/// buffers until they complete; all buffers are allocated once. On the last rank, loss and backward pass of a
-/// microbatch follow its forward pass at once.
+/// and waits only if no permitted operation has its input. On a device, the next operation may queue behind
+/// the one that runs, so that the device need not wait for the host. Receives are posted ahead; sends keep
+/// their own buffers until they complete; all buffers are allocated once. On the last rank, loss and backward
+/// pass of a microbatch follow its forward pass at once.
 ///
 /// There is no deadlock: a backward pass may run as soon as its gradient has arrived, a window never holds up
 /// the oldest microbatch in the pipeline, and a rank never has more messages in flight than live
@@ -41,6 +42,7 @@ class PipelineEngine {
  private:
   PassKind waitForNext();
   PassKind next();
+  void sendOn();
   WaitedFor awaited() const;
   void forward(const ExecSpace& space);
   void backward(const ExecSpace& space);
@@ -54,6 +56,7 @@ class PipelineEngine {
   BatchProgress _progress;
   Arrivals _arrivals;
   std::int64_t _looks = 0, _most_live = 0;
+  Event _last, _before; ///< the ends of the last operation and of the one before it
 };
 
 } // namespace partita

@@ -119,6 +119,7 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
     // Before the update, so that it is sent while this stage learns.
     if (onward != nullptr) onward->send(space, local.tape.joinedOutput());
   });
+  if (onward != nullptr) onward->progress();
 }
 
 /// After a step that reports.

@@ -1,13 +1,18 @@
 #include "command_options.hpp"
 
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <sstream>
 
 namespace partita {
 
 namespace {
 
-/// HH:MM:SS, MM:SS or SS in seconds; 0 for any other text. Fields after a colon are below 60.
+constexpr std::int64_t most_seconds = 1000000000; // a clock that counts nanoseconds holds nine times as many
+
+/// HH:MM:SS, MM:SS or SS in seconds; 0 for any other text, and for too many. Fields after a colon are
+/// below 60.
 std::int64_t secondsOf(const std::string& text) {
   if (text.empty() || text.back() == ':') return 0;
   std::istringstream fields(text);
@@ -15,19 +20,29 @@ std::int64_t secondsOf(const std::string& text) {
   std::int64_t total = 0;
   for (int count = 0; std::getline(fields, field, ':'); ++count) {
     const bool digits = field.find_first_not_of("0123456789") == std::string::npos;
-    if (count > 2 || field.empty() || field.size() > (count == 0 ? 9 : 2) || !digits) return 0;
+    if (count > 2 || field.empty() || field.size() > (count == 0 ? 10 : 2) || !digits) return 0;
     const std::int64_t value = std::stoll(field);
     if (count > 0 && value > 59) return 0;
     total = 60 * total + value;
   }
-  return total;
+  return total <= most_seconds ? total : 0;
 }
 
 std::string toSeconds(std::string& text) {
   const std::int64_t seconds = secondsOf(text);
-  if (seconds == 0) return "'" + text + "' is not a time; expected HH:MM:SS, MM:SS or seconds, more than 0";
+  if (seconds == 0)
+    return "'" + text + "' is not a time; expected HH:MM:SS, MM:SS or seconds, from 1 to " +
+           std::to_string(most_seconds) + " in all";
   text = std::to_string(seconds);
   return {};
+}
+
+std::string checkNumber(const std::string& text, const Interval& range) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool number = !text.empty() && end == text.c_str() + text.size();
+  if (number && std::isfinite(value) && range.contains(value)) return {};
+  return "'" + text + "' is not a number in " + range.text();
 }
 
 } // namespace
@@ -43,6 +58,10 @@ std::string checkPath(const std::string& text) {
 
 CLI::Validator pathValidator() {
   return {[](std::string& text) { return checkPath(text); }, ""};
+}
+
+CLI::Validator numberValidator(const Interval& range) {
+  return {[range](std::string& text) { return checkNumber(text, range); }, ""};
 }
 
 CLI::Validator timeTransform() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "partita/config/parameter_table.hpp"
+
 #include <CLI/CLI.hpp>
 
 #include <string>
@@ -12,7 +14,11 @@ inline constexpr const char* override_help = "changes to the deck, e.g. run/seed
 std::string checkPath(const std::string& text);
 CLI::Validator pathValidator();
 
-/// Turns HH:MM:SS, MM:SS or seconds into seconds; other texts are refused.
+/// Refuses what is not a finite number in a range. That of the library, CLI::Range, lets NaN pass.
+CLI::Validator numberValidator(const Interval& range);
+
+/// Turns HH:MM:SS, MM:SS or seconds into seconds; other texts are refused, and so are times that no clock
+/// could hold.
 CLI::Validator timeTransform();
 
 } // namespace partita

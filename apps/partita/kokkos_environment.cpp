@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <optional>
 
@@ -58,15 +59,32 @@ void checkVariable(const std::vector<std::string>& flags) {
       throw UserError("KOKKOS_NUM_THREADS=" + std::string(text) + " contradicts '" + flag + "'");
 }
 
+#ifdef KOKKOS_ENABLE_OPENMP
+/// Returns whether OpenMP uses this value of OMP_NUM_THREADS: a positive number, or several with commas
+/// between them, for nested regions. It ignores any other value, and then takes all cores.
+bool isThreadList(const char* text) {
+  for (;;) {
+    char* end = nullptr;
+    errno = 0;
+    const long threads = std::strtol(text, &end, 10);
+    if (end == text || errno != 0 || threads < 1) return false;
+    while (*end == ' ') ++end;
+    if (*end == '\0') return true;
+    if (*end != ',') return false;
+    text = end + 1;
+  }
+}
+#endif
+
 /// Returns whether the user has set the number of threads.
 bool setsThreads(const std::vector<std::string>& flags) {
   const bool flag = std::any_of(flags.begin(), flags.end(),
                                 [](const std::string& word) { return countsThreads(nameOf(word)); });
 #ifdef KOKKOS_ENABLE_OPENMP
   const char* const openmp = std::getenv("OMP_NUM_THREADS");
-  if (openmp != nullptr && !flag && omp_get_max_threads() > most_threads)
-    failThreads("OMP_NUM_THREADS", openmp);
-  if (openmp != nullptr) return true;
+  const bool openmp_set = openmp != nullptr && isThreadList(openmp);
+  if (openmp_set && !flag && omp_get_max_threads() > most_threads) failThreads("OMP_NUM_THREADS", openmp);
+  if (openmp_set) return true;
 #endif
   return flag || std::getenv("KOKKOS_NUM_THREADS") != nullptr;
 }

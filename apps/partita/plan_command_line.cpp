@@ -189,7 +189,7 @@ void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
       .add_option("--noise", arguments.noise,
                   "percent by which the time of the same work may vary (default: 15); if it varies more, "
                   "nothing is written and the exit code is 1")
-      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->check(numberValidator(within(0, 1e6)))
       ->type_name("PERCENT");
   calibrate.add_flag("--quick", arguments.quick,
                      "fewer repetitions and short messages only; checks that the command works");

@@ -36,6 +36,13 @@ RunEvidence evidenceOf(const std::string& folder) {
   return evidence;
 }
 
+/// The files that are read because of a run: its own, and the data and the cluster file that its deck names.
+std::vector<std::string> filesReadFrom(const std::string& run) {
+  std::vector<std::string> files = filesOfRun(run);
+  for (const std::string& file : filesRead(run + "/deck.toml", {}, "")) files.push_back(file);
+  return files;
+}
+
 } // namespace
 
 void refineCluster(const CalibrateArguments& arguments) {
@@ -46,7 +53,7 @@ void refineCluster(const CalibrateArguments& arguments) {
   Cluster cluster = loadCluster(compared);
   std::optional<OutputFile> file;
   if (!arguments.output.empty()) {
-    for (const std::string& run : arguments.runs) refuseInput(arguments.output, filesOfRun(run));
+    for (const std::string& run : arguments.runs) refuseInput(arguments.output, filesReadFrom(run));
     file.emplace(arguments.output);
   }
   const std::vector<std::string> lines = refine(cluster, runs);

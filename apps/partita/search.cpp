@@ -1,6 +1,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
+#include "partita/config/number_words.hpp"
 #include "partita/config/toml_tree.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
@@ -17,7 +18,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -149,16 +149,20 @@ class StateFile {
                               "has changed since");
     for (int number = 2; std::getline(lines, line); ++number) {
       if (lines.eof()) break; // a row that was cut off is computed again
-      std::istringstream words(line);
-      std::string word;
-      std::size_t index = _rows.size();
-      words >> index;
-      std::vector<double> values;
-      while (words >> word) values.push_back(std::strtod(word.c_str(), nullptr));
-      if (index >= _rows.size() || values.size() != _width)
+      if (!readRow(line))
         throw UserError(_path + ":" + std::to_string(number) + ": is not a row of a search");
-      _rows[index] = std::move(values);
     }
+  }
+
+  /// Returns whether a line is a row: an index and finite numbers, no more and no fewer than answers need.
+  bool readRow(const std::string& line) {
+    NumberWords words(line);
+    const std::int64_t index = words.integer(0, static_cast<std::int64_t>(_rows.size()) - 1);
+    std::vector<double> values(_width);
+    for (double& value : values) value = words.real();
+    if (!words.whole()) return false;
+    _rows[static_cast<std::size_t>(index)] = std::move(values);
+    return true;
   }
 
   std::string _path, _first;

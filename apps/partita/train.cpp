@@ -95,6 +95,12 @@ bool isOver(const Communicator& world, const TrainArguments& arguments, const Tr
   return over;
 }
 
+/// Refuses files that have no place without a run directory.
+void checkOutputs(const RunSection& run) {
+  if (run.decisions) throw UserError("run/decisions: decisions.csv needs a run directory (-d)");
+  if (run.trace > 0) throw UserError("run/trace: trace.json needs a run directory (-d)");
+}
+
 } // namespace
 
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments) {
@@ -109,8 +115,7 @@ std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArgu
   collectively(world, [&] {
     plan.deck = deckOf(arguments, plan.start.file);
     if (!arguments.replay.empty()) setReplay(arguments, plan.deck);
-    if (plan.deck.run.decisions && !arguments.dry_run && !plan.directory.exists())
-      throw UserError("run/decisions: decisions.csv needs a run directory (-d)");
+    if (!arguments.dry_run && !plan.directory.exists()) checkOutputs(plan.deck.run);
     if (arguments.dry_run && world.rank() == 0)
       dryRun(plan.deck, arguments.ranks > 0 ? arguments.ranks : world.size());
   });

@@ -1,8 +1,10 @@
+#include "partita/comm/message.hpp"
 #include "partita/comm/mpi.hpp"
 #include "partita/comm/wait.hpp"
 
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/link_scope.hpp"
 
 namespace partita::test::leaks {
 
@@ -32,6 +34,29 @@ TEST_CASE("A request that is never completed is reported", "[leaks]") {
   CHECK_THAT(describeLeaks(), Catch::Matchers::ContainsSubstring("1 request not completed (a number)"));
   MPI_Cancel(&left);
   MPI_Request_free(&left);
+  countLeftRequests(-1, before.last_request);
+}
+
+TEST_CASE("A message that was given to a sender and never left is reported", "[leaks]") {
+  const MpiObjects before = mpiObjects();
+  const LinkScope links({0.0, 0.0, 1e-6, 3}); // half of the messages do not leave at once
+  const Channel own{everyone(), everyone().rank(), Tag::forward, "a matrix", MessagePath::direct};
+  const Matrix matrix = makeMatrix("partita::test::matrix", 1, 3);
+  const ExecSpace space;
+  bool left = true;
+  for (int i = 0; left && i < 100; ++i) {
+    std::int64_t bytes = 0;
+    Receiver receiver(own, 1, 3, 1, 1);
+    Sender sender(own, 1, 3, 1, bytes);
+    sender.send(space, matrix);
+    left = sender.allSent();
+    if (!left) continue;
+    receiver.next(space);
+    sender.finish();
+  }
+  CHECK_FALSE(left);
+  CHECK(mpiObjects().requests == before.requests + 1);
+  CHECK_THAT(describeLeaks(), Catch::Matchers::ContainsSubstring("1 request not completed (a matrix)"));
   countLeftRequests(-1, before.last_request);
 }
 

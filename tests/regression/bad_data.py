@@ -172,6 +172,20 @@ class BadData(support.RunTest):
         self.assertIn("and 499900 more errors", support.complaints(result)[-1])
         self.assertLess(time.monotonic() - begin, 10)
 
+    def test_keys_of_many_parts(self):
+        """A tree with a table for each part would be too deep to be taken down again."""
+        key = ".".join(20000 * ["a"])
+        for text in (f"{key} = 1\n", f"[{key}]\n", f"[[{key}]]\n", f"[run]\n{key} = 1\n", f"x = {{ {key} = 1 }}\n"):
+            for content in (text, "[run]\nseed = 1\n" + text, text + "[run\n"):
+                deck = self.write("deep.toml", content)
+                self.assertRefused(run("train", deck, "-n"), deck, "the key has too many parts")
+        deck = self.write("deep.toml", f"x = {3 * chr(39)}abc''".encode() + b"\x80'\n" + f"{key} = 1\n".encode())
+        for ranks in (1, 2):
+            self.assertRefused(run("train", deck, ranks=ranks), deck, "the key has too many parts")
+        for command in (["plan", "predict", self.idx, f"data/path={self.folder}", "--cluster", deck], ["plan", "search", deck],
+                        ["train", self.idx, "-n", f"run/seed={key}"]):
+            self.assertEqual(run(*command).returncode, 2)
+
     def test_not_hdf5(self):
         self.refuse(self.hdf5, "train.h5", b"no HDF5 file at all")
 

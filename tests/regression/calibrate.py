@@ -120,6 +120,10 @@ class Calibrations(support.RunTest):
         self.assertRefused(run("plan", "calibrate", self.folder / "no.toml", "-o", file), "no.toml", "no such")
         self.assertRefused(run("plan", "calibrate", "-o", self.folder / "no" / "cluster.toml"), "cluster.toml")
         self.assertRefused(run("plan", "calibrate", "--noise", "-1"), "--noise")
+        for text in ("nan", "NAN", "inf", "1e400", "2e6", "15%", "abc"):
+            with self.subTest(text):
+                result = run("plan", "calibrate", "--quick", "--noise", text, "-o", file)
+                self.assertRefused(result, f"--noise: '{text}' is not a number in [0, 1000000]")
         deck = self.write("deck.toml", DECK.read_text())
         self.assertRefused(run("plan", "calibrate", deck, "-o", deck), "deck.toml")
         self.assertEqual(deck.read_text(), DECK.read_text())

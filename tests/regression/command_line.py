@@ -137,6 +137,17 @@ class Refusals(support.RunTest):
         overrides = ["strategy/input=frozen", f"strategy/cache_directory={folder}"]
         self.check([folder, "strategy/cache_directory"], "train", self.deck, *overrides, ranks=(1, 2))
 
+    def test_a_mistake_leaves_an_earlier_run_as_it_is(self):
+        folder = self.folder / "run"
+        self.assertDone(run("train", self.deck, "checkpoint/every=10", "-d", folder))
+        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        wrong = ["strategy/input=frozen", f"strategy/cache_directory={self.folder / 'nowhere'}"]
+        for words in (["--overwrite"], ["-r", "latest"]):
+            result = run("train", self.deck, *wrong, "-d", folder, *words)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("strategy/cache_directory", result.stderr)
+            self.assertEqual({path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}, before)
+
 
 class Ends(support.RunTest):
     def test_nothing_outlives_kokkos(self):

@@ -183,6 +183,15 @@ class Workers(RunOfWorkers):
         self.assertRefused(run("train", *words, ranks=2), "run/decisions: decisions.csv needs a run directory (-d)")
         self.assertDone(run("train", *words, "-n", "--ranks", "2"))
 
+    def test_a_log_that_does_not_fit_changes_no_earlier_run(self):
+        self.train("run/decisions=true", "run/epochs=1")
+        log, again = self.folder / "run" / "decisions.csv", self.folder / "again"
+        words = ["train", self.folder / "run" / "deck.toml", "--replay", log, "-d", again]
+        self.assertDone(run(*words))
+        before = {path: path.read_bytes() for path in again.rglob("*") if path.is_file()}
+        self.assertRefused(run(*words, "run/epochs=2", "--overwrite"), "repeats what the log has")
+        self.assertEqual({path: path.read_bytes() for path in again.rglob("*") if path.is_file()}, before)
+
     def test_stopped_replay(self):
         """Says that it cannot be continued."""
         self.train("run/decisions=true", "run/epochs=1000", "run/evaluate_every=0")

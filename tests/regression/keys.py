@@ -636,5 +636,68 @@ class Keys(support.RunTest):
                     changed = self.finished(key, changed.overrides, folder)
 
 
+class Numbers(support.RunTest):
+    """The largest numbers that keys and options take, and larger ones."""
+
+    def test_seconds_that_no_clock_can_count(self):
+        for seconds in (10**9 + 1, 9223372037, 2**63 - 1):
+            result = run("train", self.deck, f"run/watchdog={seconds}")
+            self.assertRefused(result, f"run/watchdog: the integer {seconds} is out of range (allowed [0, 1000000000], seconds)")
+        folder = self.folder / "run"
+        self.assertDone(run("train", self.deck, "run/watchdog=1000000000", "checkpoint/every=5", "-d", folder, ranks=2))
+        for text in ("1000000001", "277777:46:41", "999999999:00:00"):
+            for command in (["train", self.deck, "-n"], ["plan", "schedule", self.deck]):
+                self.assertRefused(run(*command, "--time-limit", text), f"--time-limit: '{text}' is not a time")
+        self.assertDone(run("train", self.deck, "run/steps=1", "-t", "1000000000", "-d", folder, "--overwrite"))
+
+    def test_steps_whose_sum_would_overflow(self):
+        recovery, frozen = "strategy/recovery_epochs=1", "strategy/input=frozen"
+        for steps, more, words in ((2**63 - 1, recovery, "is out of range"), (2**63 - 1, frozen, "is out of range"),
+                                   (10**11, recovery, "the run would have more than 100000000000 steps"),
+                                   (10**11, frozen, "the run would have more than 100000000000 steps")):
+            for ranks in (1, 2):
+                self.assertRefused(run("train", self.deck, f"run/steps={steps}", more, ranks=ranks), "run/steps: ", words)
+        self.assertRefused(run("train", self.deck, f"run/steps={10**11}", frozen, "-n"), "the run would have more than")
+
+    def test_a_run_of_the_most_steps_is_stopped_like_any_other(self):
+        for steps, more in ((9 * 10**10, "strategy/recovery_epochs=1000"), (5 * 10**10, "strategy/input=frozen")):
+            for ranks in (1, 2):
+                with self.subTest(more, ranks=ranks):
+                    with Job("train", self.deck, f"run/steps={steps}", more, "run/evaluate_every=0", "-d",
+                             self.folder / f"run-{steps}-{ranks}", ranks=ranks, environment=ENVIRONMENT) as job:
+                        job.until(lambda: "step" in job.said(), "training")
+                        job.signal(signal.SIGTERM)
+                        result = job.finish(timeout=30)
+                    self.assertEqual(result.returncode, 75, result.stdout + result.stderr)
+
+
+class Threads(support.RunTest):
+    """What a variable does not say, the cores of a rank do."""
+
+    def setUp(self):
+        super().setUp()
+        value = os.environ.pop("OMP_NUM_THREADS", None)
+        if value is not None:
+            self.addCleanup(os.environ.__setitem__, "OMP_NUM_THREADS", value)
+
+    def threads(self, value, ranks):
+        result = run("info", ranks=ranks, environment={} if value is None else {"OMP_NUM_THREADS": value})
+        self.assertDone(result)
+        return int(re.search(r"threads +([0-9]+)", result.stdout)[1])
+
+    def test_values_that_say_nothing(self):
+        for ranks in (1, 2):
+            share = self.threads(None, ranks)
+            for value in ("", " ", "abc", "0", "-1", "2x", "2,", "99999999999999999999"):
+                with self.subTest(value, ranks=ranks):
+                    self.assertEqual(self.threads(value, ranks), share)
+
+    def test_values_that_say_something(self):
+        for value, threads in (("1", 1), ("3", 3), ("3,2", 3)):
+            for ranks in (1, 2):
+                with self.subTest(value, ranks=ranks):
+                    self.assertEqual(self.threads(value, ranks), threads)
+
+
 if __name__ == "__main__":
     support.main()

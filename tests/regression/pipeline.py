@@ -61,6 +61,11 @@ class Pipeline(support.RunTest):
                              for tid in (0, 1))
             self.assertTrue(all(a < b for a, b in zip(first, second)), (first, second))
 
+    def test_a_trace_needs_a_directory(self):
+        words = [self.deck, "strategy/kind=pipeline", "run/trace=2"]
+        self.assertRefused(run("train", *words, ranks=2), "run/trace: trace.json needs a run directory (-d)")
+        self.assertDone(run("train", *words, "-n", "--ranks", 2))
+
     def test_the_plan_is_printed(self):
         result = run("train", self.deck, "strategy/kind=pipeline", "strategy/stages=4", "strategy/cuts=flops",
                      "strategy/microbatches=8", "-n", "--ranks", 4)

@@ -302,6 +302,65 @@ class RunDirectories(Protected):
         self.assertWorked(run("train", folder / "deck.toml", "run/epochs=3", "-d", folder, "-r", "latest"))
         self.assertEqual((folder / "deck.toml.superseded").read_text(), edited)
 
+    def test_a_changed_value_of_the_deck_is_kept(self):
+        """Also where the text could have been written by the program."""
+        folder = self.run_directory
+        train(folder, self.deck, "checkpoint/every=10")
+        edited = (folder / "deck.toml").read_text().replace("seed = 3 ", "seed = 4 ")
+        self.assertNotEqual(edited, (folder / "deck.toml").read_text())
+        (folder / "deck.toml").write_text(edited)
+        result = run("train", "run/epochs=3", "-d", folder, "-r", "latest")
+        self.assertWorked(result)
+        self.assertEqual(complaints(result), [
+            f"warning: the deck in the run directory differs from that of {folder}/parameters.h5 and was renamed to "
+            f"{folder}/deck.toml.superseded"])
+        self.assertEqual((folder / "deck.toml.superseded").read_text(), edited)
+        self.assertDone(run("train", "run/epochs=4", "-d", folder, "-r", "latest"))  # this one the program wrote
+        self.assertFalse((folder / "deck.toml.superseded-2").exists())
+
+    def test_links_are_not_written_through(self):
+        other, folder = self.folder / "other", self.run_directory
+        train(other, self.deck)
+        before = contents(other)
+        folder.mkdir()
+        (folder / "deck.toml").symlink_to("../other/deck.toml")
+        result = run("train", folder / "deck.toml", "run/seed=2", "-d", folder)
+        self.assertWorked(result)
+        self.assertIn(f"warning: a link in the run directory was renamed to {folder}/deck.toml.superseded: the run writes "
+                      "a file of its own in its place", complaints(result))
+        self.assertEqual(contents(other), before)
+        self.assertTrue((folder / "deck.toml.superseded").is_symlink())
+        self.assertFalse((folder / "deck.toml").is_symlink())
+        self.assertIn("seed = 2 ", (folder / "deck.toml").read_text())
+
+    def test_a_history_that_is_a_link_continues_as_a_copy(self):
+        folder, elsewhere = self.run_directory, self.folder / "elsewhere.csv"
+        train(folder, self.deck, "checkpoint/every=10")
+        (folder / "history.csv").rename(elsewhere)
+        (folder / "history.csv").symlink_to(elsewhere)
+        text = elsewhere.read_text()
+        self.assertWorked(run("train", "run/epochs=3", "-d", folder, "-r", "latest"))
+        self.assertEqual(elsewhere.read_text(), text)
+        self.assertFalse((folder / "history.csv").is_symlink())
+        continued = (folder / "history.csv").read_text()
+        self.assertEqual((continued[:len(text)], len(continued) > len(text)), (text, True))
+
+    def test_files_that_may_not_be_read_are_somebodys(self):
+        for name in ("history.csv", "summary.json", "deck.toml", "history.csv.partial"):
+            folder = self.folder / f"with-{name}"
+            folder.mkdir()
+            path = folder / name
+            path.write_text("somebody's\n")
+            if os.geteuid() == 0:
+                os.chown(folder, NOBODY, NOBODY)
+            before = contents(self.folder)
+            path.chmod(0)
+            results = [self.as_nobody("train", self.deck, "-d", folder, *more)
+                       for more in ([], ["--overwrite"], ["-r", "latest"])]
+            path.chmod(0o600)
+            for result in results:
+                self.assertUntouched(result, before, path, "cannot be read: Permission denied")
+
     def test_a_checkpoint_of_another_name(self):
         train(self.run_directory, self.deck, "checkpoint/every=30")
         best = self.run_directory / "checkpoints" / "best.h5"
@@ -324,7 +383,8 @@ class RunDirectories(Protected):
         before = contents(self.folder)
         self.assertUntouched(run("train", own, "-d", self.folder), before, own, "is not a Partita file")
         for name in ("history.csv", "summary.json", "parameters.h5", "trace.json", "deck.toml", ".partita.lock",
-                     "checkpoints", "deck.toml.partial", "parameters.h5.partial", "checkpoints/step-000000010.h5"):
+                     "checkpoints", "deck.toml.partial", "parameters.h5.partial", "checkpoints/step-000000010.h5",
+                     "checkpoints/step-000000010.h5.partial"):
             folder = self.folder / f"with-{name.replace('/', '-')}"
             (folder / name).parent.mkdir(parents=True)
             (folder / name).write_text("somebody's\n")
@@ -465,12 +525,15 @@ class Unreadable(Protected):
 class Disturbed(Protected):
     ENDLESS = "run/epochs=100000"
 
-    def stop(self, process, signal_number):
+    def until_rows(self):
         deadline = time.monotonic() + 60
         while not (self.run_directory / "history.csv").exists() or \
                 len((self.run_directory / "history.csv").read_text().splitlines()) < 5:
             self.assertLess(time.monotonic(), deadline, "no rows")
             time.sleep(0.02)
+
+    def stop(self, process, signal_number):
+        self.until_rows()
         process.send_signal(signal_number)
         return finish(process, 60)
 
@@ -479,6 +542,22 @@ class Disturbed(Protected):
         self.assertEqual(result.returncode, 75, result.stderr)
         self.assertIn("stopped (SIGHUP)", result.stdout)
         self.assertEqual(len(support.checkpoints(self.run_directory)), 1)
+
+    def test_a_directory_that_is_moved_and_made_again(self):
+        """The first run must not take the lock of the second one along."""
+        processes = []
+        for name in ("first", "second"):
+            processes.append(start("train", self.deck, self.ENDLESS, "-d", self.run_directory))
+            self.addCleanup(processes[-1].kill)
+            self.until_rows()
+            if name == "first":
+                self.run_directory.rename(self.folder / "moved")
+        processes[0].send_signal(signal.SIGTERM)
+        finish(processes[0], 60)
+        self.assertRefused(run("train", self.deck, "-d", self.run_directory), "is in use by process")
+        processes[1].send_signal(signal.SIGTERM)
+        finish(processes[1], 60)
+        self.assertFalse((self.run_directory / ".partita.lock").exists())
 
     def test_a_reader_that_goes(self):
         process = start("train", self.deck, self.ENDLESS, "-d", self.run_directory)

@@ -388,6 +388,42 @@ class Reports(support.RunTest):
         self.assertEqual(self.report(folder, "-o", mine).returncode, 0)  # it is a report now
         self.assertEqual([path.name for path in self.folder.glob(".report*")], [])
 
+    def test_files_of_the_run_are_never_replaced(self):
+        """Whatever name they have, and also where there is none of them yet."""
+        folder = self.trained("sil")
+        kept = folder / "checkpoints" / "step-000000020.h5"
+        aside = folder / "parameters.h5.superseded"
+        (folder / "summary.json").rename(self.folder / "elsewhere.json")
+        (folder / "summary.json").symlink_to(self.folder / "elsewhere.json")
+        for path in (aside, folder / "deck.toml.superseded-2", folder / "checkpoints" / "step-000000005.h5.superseded"):
+            path.write_text("set aside")
+        link, twin = self.folder / "link.html", self.folder / "twin.html"
+        link.symlink_to(kept)
+        os.link(aside, twin)
+        before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        absent = [folder / name for name in (".partita.lock", "decisions.csv", "workers.csv", "trace.json", "output_now",
+                                             "history.csv.partial", "checkpoints/report.html")]
+        (self.folder / "later.html").symlink_to(folder / "trace.json")
+        for path in (kept, *before.keys() - {self.deck}, *absent, self.folder / "later.html"):
+            with self.subTest(path=path.relative_to(self.folder)):
+                self.assertIn("is a file of the run itself", self.refused(folder, "--overwrite", "-o", path))
+        self.assertEqual({path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}, before)
+        for name in ("report.html", "deck.toml.html"):
+            self.assertEqual(self.report(folder, "-o", folder / name).returncode, 0)
+
+    def test_open_descriptors_are_appended_to(self):
+        folder, log = self.trained("joint"), self.folder / "log.txt"
+        self.page(folder)
+        expected = "kept\n" + (folder / "report.html").read_text()
+        for name, to in (("/dev/stdout", ">>"), ("/dev/fd/3", "3>>")):
+            with self.subTest(name):
+                log.write_text("kept\n")
+                command = ["bash", "-c", f'"$@" {to}"$0"', log, sys.executable, PLOT / "report.py", folder, "-o", name]
+                result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.assertEqual(log.read_text(), expected)
+        self.assertIn("descriptor 9 cannot be written", self.refused(folder, "-o", "/dev/fd/9"))
+
     def test_links_and_permissions_stay(self):
         folder, target, link = self.trained("joint"), self.folder / "page.html", self.folder / "link.html"
         target.write_text("")

@@ -99,6 +99,22 @@ class Search(support.RunTest):
         self.assertEqual(found.read_text(), wanted.read_text())
         self.assertEqual(state.read_text(), whole)
 
+    def test_damaged_numbers_are_refused(self):
+        """Read as 0, they would change the ranking without a word."""
+        state = self.folder / "state"
+        self.search("--state", state)
+        lines = state.read_text().splitlines(keepends=True)
+        good = lines[2].split()
+        damaged = [[*good[:place], word, *good[place + 1:]] for place, word in (
+            (1, "garbage"), (2, "nan"), (2, "-nan"), (2, "inf"), (2, "-0x1p-20"), (3, "0x1p-20x"), (2, "0x1p+9999"),
+            (0, "1x"), (0, "-1"), (0, "0x1"), (0, "100000"))]
+        for words in (*damaged, good[:-1], [*good, "0x1p+0"]):
+            with self.subTest(" ".join(words[:4])):
+                text = "".join([*lines[:2], " ".join(words) + "\n", *lines[3:]])
+                state.write_text(text)
+                self.assertRefused(run("plan", "search", self.spec, "--state", state), f"{state}:3: is not a row of a search")
+                self.assertEqual(state.read_text(), text)
+
     def test_answers(self):
         data = json.loads(self.search("--json", "-"))
         self.assertEqual([case["microbatch"] for case in data["cases"]], [1, 2])

@@ -95,6 +95,18 @@ const std::vector<BadDeck> wrong_ranges{
     {"[run]\nseed = -1", "deck.toml:5:8: run/seed: the integer -1 is out of range (allowed >= 0)"},
     {"[run]\nepochs = 0",
      "deck.toml:5:10: run/epochs: the integer 0 is out of range (allowed [1, 1000000000], epochs)"},
+    {"[run]\nsteps = 9223372036854775807",
+     "deck.toml:5:9: run/steps: the integer 9223372036854775807 is out of range (allowed [0, 100000000000], "
+     "steps)"},
+    {"[run]\nevaluate_every = 1000000001",
+     "deck.toml:5:18: run/evaluate_every: the integer 1000000001 is out of range (allowed [0, 1000000000], "
+     "epochs)"},
+    {"[run]\nwatchdog = 9223372037",
+     "deck.toml:5:12: run/watchdog: the integer 9223372037 is out of range (allowed [0, 1000000000], "
+     "seconds)"},
+    {"[optimiser]\nstep_epochs = 9223372036854775807",
+     "deck.toml:5:15: optimiser/step_epochs: the integer 9223372036854775807 is out of range (allowed [1, "
+     "1000000000], epochs)"},
     {"[training]\nbatch = 0",
      "deck.toml:5:9: training/batch: the integer 0 is out of range (allowed [1, 16777216], samples)"},
     {"[data]\nvalidation = 1.0",
@@ -186,6 +198,8 @@ const std::vector<BadDeck> wrong_combinations{
      "deck.toml:6:14: strategy/parts_grid: needs split 'grid' or 'spatial', not 'filter'"},
     {"[strategy]\nparts = 4\nparts_grid = [1, 2, 2]",
      "deck.toml:6:14: strategy/parts_grid: split 'grid' needs 2 numbers, not 3"},
+    {"[strategy]\nparts = 4\nparts_grid = [1000000, 1000000, 1000000, 1000000]",
+     "deck.toml:6:14: strategy/parts_grid: split 'grid' needs 2 numbers, not 4"},
     {"[strategy]\nkind = \"sil\"\nparts = 2\nrecovery_epochs = 1",
      "deck.toml:6:9: strategy/schedule: parts need a fixed order of the microbatches: '1f1b', '1f1b-eager' "
      "or 'gpipe'"},
@@ -351,6 +365,19 @@ TEST_CASE("No depth of keys or values overflows the stack", "[config]") {
   }
   const std::string nested = errorsOf("[run]\nseed = " + repeated("[", 100000)).front();
   CHECK(nested.find("deck.toml:2:") == 0);
+}
+
+TEST_CASE("Bytes that are not UTF-8 hide no long key", "[config]") {
+  std::string key = "a";
+  for (int i = 0; i < 100000; ++i) key += ".a";
+  // Without this byte, the text in quotes ends before the key.
+  const std::string byte = "\x80";
+  for (const std::string& quoted : {"'''abc''" + byte + "'", R"("""abc"")" + byte + "\""}) {
+    const std::vector<std::string> errors = errorsOf("x = " + quoted + "\n" + key + " = 1\n");
+    REQUIRE(errors.size() == 1);
+    CHECK(errors.front().find("deck.toml:2:") == 0);
+    CHECK(errors.front().find(": not TOML: the key has too many parts") != std::string::npos);
+  }
 }
 
 TEST_CASE("Dots in values, texts and comments count towards no key", "[config]") {

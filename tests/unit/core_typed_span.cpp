@@ -142,7 +142,8 @@ TEST_CASE("Runs of numbers are converted both ways, odd lengths too", "[half]") 
       const TypedSpan packed(precision, memory.data(), size);
       CHECK(packed.bytes() == size * (precision == Precision::single ? std::int64_t{sizeof(Real)} : 2));
       convert(space, from, packed, Real(4));
-      convert(space, packed, back, Real(0.25));
+      const Vector half = vectorOf({0.5});
+      convert(space, packed, back, {Real(0.5), half.data()}); // a factor that the device knows
       const Matrix rounded = matrixOf(1, size, valuesOf(from));
       roundTo(space, precision, rounded);
       CHECK(valuesOf(back) == valuesOf(rounded)); // scaling by powers of two is exact
@@ -165,7 +166,8 @@ TEST_CASE("Parts of typed matrices are copied and added in each precision", "[ha
     copyValues(space, sum, found);
     CHECK(valuesOf(found) == valuesOf(rowsFrom(expected, 2, 3)));
     copyValues(space, matrixOf(3, 9, more), sum);
-    addScaled(space, "partita::test::add", sum, whole.rowsFrom(1, 3), Real(0.5));
+    const Vector quarter = vectorOf({0.25});
+    addScaled(space, "partita::test::add", sum, whole.rowsFrom(1, 3), {Real(2), quarter.data()});
     copyValues(space, sum, found);
     const Matrix by_hand = matrixOf(3, 9, more);
     roundTo(space, precision, by_hand);

@@ -119,6 +119,24 @@ TEST_CASE("Cross-entropy of logits of 16 bits is that of the numbers that are st
   }
 }
 
+/// A loss scale need not be known to the host.
+TEST_CASE("A weight of which the device knows a factor is the product", "[nn]") {
+  const Vector factor = vectorOf({4.0});
+  const Matrix output = matrixOf(2, 3, {1.0, 2.0, 3.0, 1.0, -2.0, 0.5});
+  const Targets classes{labelsOf({0, 2}), Matrix()},
+      mixed{classes.classes, matrixOf(2, 3, {0.5, 0.5, 0.0, 0.2, 0.3, 0.5})};
+  const auto gradient = [&](Loss& loss, const Targets& targets, const DeviceFactor& weight) {
+    const Matrix grad = makeMatrix("partita::test::grad", 2, 3);
+    Score score(2);
+    loss.evaluate(space, output, targets, weight, grad, score);
+    return valuesOf(grad);
+  };
+  const SilLabels labels = makeOneHotLabels(3);
+  for (const auto& loss : {makeCrossEntropy(0.0), makeCrossEntropy(0.1), makeLabelMse(labels, 2)})
+    for (const Targets& targets : {classes, mixed})
+      CHECK(gradient(*loss, targets, {Real(0.5), factor.data()}) == gradient(*loss, targets, Real(2)));
+}
+
 TEST_CASE("Hits are counted against the class, also where a distribution is learnt", "[nn]") {
   const Matrix output = matrixOf(3, 3, {3, 1, 2, 1, 3, 2, 1, 2, 3});
   const Matrix certain_of_class_0 = matrixOf(3, 3, {1, 0, 0, 1, 0, 0, 1, 0, 0});

@@ -263,6 +263,7 @@ TEST_CASE("What fills the gaps between tensors stays zero while a stage learns",
           const Matrix in = matrixOf(rows, local.stage.inputs(), normals(rows * local.stage.inputs(), step));
           trainer.step(space, in, {labelsOf({0, 1, 2, 3, 4, 0}), Matrix()});
         }
+        trainer.updater().finishUpdate(space);
         CHECK(trainer.updater().optimiser().steps() > 10);
         checkAlignment(local.stage, trainer.updater().optimiser());
         checkGaps(local.stage, trainer.updater().optimiser());

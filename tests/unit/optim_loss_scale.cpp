@@ -7,7 +7,7 @@ namespace partita::test::optim_loss_scale {
 namespace {
 
 void takeSteps(LossScale& scale, std::int64_t steps) {
-  for (std::int64_t i = 0; i < steps; ++i) scale.stepTaken();
+  for (std::int64_t i = 0; i < steps; ++i) scale.count(true);
 }
 
 } // namespace
@@ -18,11 +18,11 @@ TEST_CASE("The loss scale doubles after 200 clean steps and halves at each overf
   takeSteps(scale, 199);
   CHECK(scale.value == 65536.0);
   CHECK(scale.clean == 199);
-  scale.stepTaken();
+  scale.count(true);
   CHECK(scale.value == 131072.0);
   CHECK(scale.clean == 0);
   takeSteps(scale, 150);
-  scale.stepSkipped();
+  scale.count(false);
   CHECK(scale.value == 65536.0);
   CHECK(scale.overflows == 1);
   takeSteps(scale, 199); // counted from the overflow
@@ -32,7 +32,7 @@ TEST_CASE("The loss scale doubles after 200 clean steps and halves at each overf
 
 TEST_CASE("The loss scale stays within its range", "[optim]") {
   LossScale scale(true);
-  for (int i = 0; i < 20; ++i) scale.stepSkipped();
+  for (int i = 0; i < 20; ++i) scale.count(false);
   CHECK(scale.value == 1024.0);
   CHECK(scale.overflows == 20);
   takeSteps(scale, 20 * 200);
@@ -43,7 +43,7 @@ TEST_CASE("Without scaling the factor is one for ever", "[optim]") {
   LossScale scale(false);
   takeSteps(scale, 500);
   CHECK(scale.value == 1.0);
-  scale.stepSkipped();
+  scale.count(false);
   CHECK(scale.value == 1.0);
   CHECK(scale.overflows == 1);
   scale.resume(4096.0, 3);
@@ -52,7 +52,7 @@ TEST_CASE("Without scaling the factor is one for ever", "[optim]") {
 
 TEST_CASE("A loss scale continues from its last value", "[optim]") {
   LossScale before(true);
-  before.stepSkipped();
+  before.count(false);
   takeSteps(before, 17);
   LossScale after(true);
   after.resume(before.value, before.clean);

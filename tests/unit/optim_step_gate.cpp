@@ -81,10 +81,9 @@ TEST_CASE("Steps that the device leaves out change nothing, and do not count", "
 
 TEST_CASE("A gate continues after the steps of a checkpoint", "[optim]") {
   const OptimiserSection section = sectionOf(OptimiserKind::adam);
-  StepGate gate(section);
   StepNumbers before;
   before.taken = 41;
-  gate.set(space, before);
+  StepGate gate(section, before);
   GradientNorm norm({{0, 2}});
   norm.measure(space, vectorOf({1.0, 2.0}));
   gate.decide(space, norm, rate);
@@ -95,10 +94,9 @@ TEST_CASE("A gate continues after the steps of a checkpoint", "[optim]") {
 }
 
 TEST_CASE("A gate changes the loss scale as a host does, after the factor of the step", "[optim]") {
-  StepGate gate(sectionOf(OptimiserKind::sgd));
   StepNumbers before;
   before.scale = LossScale(true);
-  gate.set(space, before);
+  StepGate gate(sectionOf(OptimiserKind::sgd), before);
   LossScale expected(true);
   GradientNorm norm({{0, 1}});
   for (int step = 0; step < 500; ++step) {
@@ -109,9 +107,9 @@ TEST_CASE("A gate changes the loss scale as a host does, after the factor of the
     if (finite) {
       CHECK(norm.squaredNorm(space) == 9.0);
       CHECK(valuesOf(norm.factor()).front() == 0.5 / expected.value);
-      expected.stepTaken();
+      expected.count(true);
     } else {
-      expected.stepSkipped();
+      expected.count(false);
     }
     const LossScale found = gate.read(space).scale;
     CHECK(found.value == expected.value);

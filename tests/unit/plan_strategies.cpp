@@ -1,5 +1,6 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/names.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -55,6 +56,32 @@ TEST_CASE("The phases of a run are what its strategy makes of it", "[plan]") {
   CHECK(length({"strategy/kind=sil", "strategy/recovery_epochs=2"}).recovery_steps == 20);
   CHECK(length({"strategy/kind=pipeline", "strategy/input=frozen"}).turns == 1);
   CHECK(length({"strategy/kind=sil", "strategy/input=frozen"}).turns == 3);
+}
+
+TEST_CASE("A run with more steps than can be added up is refused", "[plan]") {
+  const auto refusal = [](const std::vector<std::string>& overrides, std::int64_t samples) -> std::string {
+    try {
+      const RunLength length = planRunLength(effective(deckWith(overrides)), samples);
+      CHECK(length.total() > 0);
+      CHECK(length.total() <= most_run_steps);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  constexpr std::int64_t few = 1280, many = 128000000000; // 10 and 10^9 batches of an epoch
+  const std::string sil = "strategy/kind=sil", frozen = "strategy/input=frozen",
+                    most = "run/steps=100000000000",
+                    refused = ": the run would have more than 100000000000 steps";
+  CHECK(refusal({most}, few).empty());
+  CHECK(refusal({sil, most}, few).empty());
+  CHECK(refusal({sil, frozen, "run/steps=30000000000"}, few).empty());
+  CHECK(refusal({sil, "run/epochs=1000000", "strategy/recovery_epochs=1000000"}, few).empty());
+  CHECK(refusal({sil, most, "strategy/recovery_epochs=1"}, few).find("run/steps" + refused) == 0);
+  CHECK(refusal({sil, frozen, "run/steps=40000000000"}, few).find("run/steps" + refused) == 0);
+  CHECK(refusal({"run/epochs=1000000000"}, many).find("run/epochs" + refused) == 0);
+  CHECK(refusal({sil, frozen, "run/epochs=1000000000"}, many).find("run/epochs" + refused) == 0);
+  CHECK(refusal({sil, "strategy/recovery_epochs=1000000000"}, many).find("run/epochs" + refused) == 0);
 }
 
 } // namespace partita::test::plan_strategies

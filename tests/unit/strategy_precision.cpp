@@ -158,6 +158,24 @@ TEST_CASE("Whoever decides it, a step that is not finite leaves nothing behind",
   }
 }
 
+TEST_CASE("A loss scale that a step doubles does not change that step", "[strategy]") {
+  for (const double clip_norm : {0.0, 0.01}) {
+    Trainer constant(Precision::fp16, withBatchNorm(), clip_norm),
+        doubled(Precision::fp16, withBatchNorm(), clip_norm);
+    const std::vector<Real> before = constant.masters();
+    constant.trainer.updater().resume(0, {0.0, 4096.0, 0.0});
+    doubled.trainer.updater().resume(0, {0.0, 4096.0, LossScale::clean_steps - 1.0});
+    for (Trainer* each : {&constant, &doubled}) {
+      each->step(1.0, 1);
+      each->finish();
+    }
+    CHECK(constant.trainer.updater().lossScale().value == 4096.0);
+    CHECK(doubled.trainer.updater().lossScale().value == 8192.0);
+    CHECK(constant.masters() != before);
+    CHECK(doubled.masters() == constant.masters());
+  }
+}
+
 TEST_CASE("A run that skips every step ends", "[strategy]") {
   Trainer trainer(Precision::bf16);
   const auto skip = [&](std::uint64_t times) {

@@ -1,5 +1,7 @@
 #include "partita/train/history.hpp"
 
+#include <filesystem>
+
 #include "data_files.hpp"
 #include "support/catch.hpp"
 #include "support/file_size_limit.hpp"
@@ -73,6 +75,21 @@ TEST_CASE("A continued history keeps the whole rows up to its step", "[train]") 
   CHECK(folder.read("history.csv") == header + before + same + "5,step,1,0,10,10,0,0,0,0,,\n");
   HistoryFile{path}; // from the beginning
   CHECK(folder.read("history.csv") == header);
+}
+
+TEST_CASE("A table that another program has changed is set aside, not cut down", "[train]") {
+  const std::string row = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,\n";
+  for (const std::string& found : {std::string("time_s,event,stage,loss\n1,step,1,0.5\n"), // other columns
+                                   header + row + "2,step,1,0.5\n" + row,                  // an edited row
+                                   header.substr(0, header.size() - 1) + "\r\n" + row}) {
+    const ScratchFolder folder;
+    const std::string path = folder.write("history.csv", found);
+    HistoryFile{path, 9};
+    CHECK(folder.read("history.csv.superseded") == found);
+    CHECK(folder.read("history.csv").substr(0, header.size()) == header);
+    HistoryFile{path, 9}; // what it has written itself is kept
+    CHECK_FALSE(std::filesystem::exists(folder.path("history.csv.superseded.2")));
+  }
 }
 
 TEST_CASE("Rows that cannot be written are kept until they can", "[train]") {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <type_traits>
 
 namespace partita {
@@ -69,7 +70,11 @@ Sender::Sender(const Channel& channel, std::int64_t rows, std::int64_t columns, 
                std::int64_t& bytes)
     : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)),
       _slots(makeSlots(channel, depth, rows * columns)), _requests(_slots.size()), _bytes(bytes),
-      _hook([this] { progress(); }) {}
+      _hook([this] { progress(); }, IdleHook::When::all_waits) {}
+
+Sender::~Sender() {
+  if (_sent < _given && std::uncaught_exceptions() == 0) countLeftRequests(_given - _sent, _channel.what);
+}
 
 void Sender::send(const ExecSpace& space, const TypedMatrix& matrix) {
   const Region region(space, "partita::Sender::send", Phase::communication);
@@ -184,6 +189,9 @@ bool Receiver::ready() {
 TypedMatrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
   const Region region(space, "partita::Receiver::take", Phase::communication);
   PARTITA_REQUIRE(_taken < _count, "more messages received than announced");
+  PARTITA_REQUIRE(_taken - _released < static_cast<std::int64_t>(_slots.size()), "all buffers are held");
+  _asked.set(space);
+  while (!ready() && !_asked.reached()) pollBriefly(); // it is no wait while the device has work
   Waiting waiting(awaited());
   while (!ready()) waiting.pause();
   waiting.over();

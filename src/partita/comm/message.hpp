@@ -37,9 +37,9 @@ struct MessageSlot {
 };
 
 /// The sending end. `send` asks the device for a copy and returns; it waits only while `depth` messages are
-/// in flight. A message leaves once its copy is complete, in the next call of any function of the sender, or
-/// when this rank waits for another. Values of another precision than that of the wire are rounded. Call
-/// `finish` after the last message: one that is still in flight when the sender is destroyed counts as a
+/// in flight. A message leaves once its copy is complete: in the next call of a function of the sender, or
+/// while the rank waits for something else. Values of another precision than that of the wire are rounded.
+/// Call `finish` after the last message: one that is still in flight when the sender is destroyed counts as a
 /// leak, except during stack unwinding.
 class Sender {
  public:
@@ -48,10 +48,12 @@ class Sender {
          std::int64_t& bytes);
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
+  ~Sender();
 
   void send(const ExecSpace& space, const TypedMatrix& matrix);
   void progress(); ///< sends what the device has copied; does not wait
-  void finish();   ///< waits until all messages have been received
+  bool allSent() const { return _sent == _given; }
+  void finish(); ///< waits until all messages have been received
 
  private:
   void start();
@@ -104,6 +106,7 @@ class Receiver {
   bool _here = false;             ///< has the next message arrived?
   std::int64_t _values = 0;       ///< in that message
   double _due = 0.0;              ///< on a slow link: earliest arrival
+  Event _asked;                   ///< the work of the device before the last `take`
 };
 
 } // namespace partita

@@ -15,7 +15,7 @@ namespace partita {
 namespace {
 
 // Used by the main thread only: a thread that writes a checkpoint waits for MPI as well.
-thread_local std::vector<const std::function<void()>*> idle_hooks;
+thread_local std::vector<const IdleHook*> idle_hooks;
 thread_local bool in_idle_hook = false;
 thread_local Watcher* watcher = nullptr;
 
@@ -33,12 +33,12 @@ void addWaitTime(const char* what, double seconds) {
     found->second += seconds;
 }
 
-void callIdleHooks() {
+void callIdleHooks(IdleHook::When when) {
   if (std::exchange(in_idle_hook, true)) return;
   struct Leaving {
     ~Leaving() { in_idle_hook = false; } // a hook may throw, to end the wait
   } const leaving;
-  for (const auto* hook : idle_hooks) (*hook)();
+  for (const IdleHook* hook : idle_hooks) hook->call(when);
 }
 
 } // namespace
@@ -68,7 +68,7 @@ double Waiting::begin() {
 }
 
 void Waiting::sleepOnce(double waited, double seconds) {
-  callIdleHooks();
+  callIdleHooks(IdleHook::When::long_waits);
   if (watcher != nullptr) watcher->waiting(_what, waited);
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
@@ -83,7 +83,7 @@ void Waiting::pause() {
   // if ranks share cores; a rank that sleeps sees it 100 us later.
   constexpr double short_wait = 2e-3, slow_memory = 0.5e9; // s, bytes/s
   if (waited < short_wait + static_cast<double>(_what.bytes) / slow_memory) {
-    std::this_thread::yield();
+    pollBriefly();
     return;
   }
   sleepOnce(waited, 50e-6);
@@ -105,22 +105,31 @@ void wait(MPI_Request& request, const WaitedFor& what, MPI_Status* status) {
   waiting.over();
 }
 
-IdleHook::IdleHook(std::function<void()> call) : _call(std::move(call)) {
-  idle_hooks.push_back(&_call);
+IdleHook::IdleHook(std::function<void()> call, When when) : _call(std::move(call)), _when(when) {
+  idle_hooks.push_back(this);
+}
+
+void IdleHook::call(When now) const {
+  if (now == When::long_waits || _when == When::all_waits) _call();
 }
 
 IdleHook::~IdleHook() {
-  idle_hooks.erase(std::find(idle_hooks.begin(), idle_hooks.end(), &_call));
+  idle_hooks.erase(std::find(idle_hooks.begin(), idle_hooks.end(), this));
 }
 
 void alive() {
   if (watcher != nullptr) watcher->computing();
 }
 
+void pollBriefly() {
+  callIdleHooks(IdleHook::When::all_waits);
+  std::this_thread::yield();
+}
+
 void idleBriefly() {
   int unused = 0;
   PARTITA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &unused, MPI_STATUS_IGNORE));
-  callIdleHooks();
+  callIdleHooks(IdleHook::When::long_waits);
   alive();
   std::this_thread::sleep_for(std::chrono::microseconds(50));
 }

@@ -56,17 +56,24 @@ void wait(MPI_Request& request, const WaitedFor& what, MPI_Status* status = MPI_
 /// not while such a function itself waits.
 class IdleHook {
  public:
-  explicit IdleHook(std::function<void()> call);
+  enum class When { long_waits, all_waits };
+  explicit IdleHook(std::function<void()> call, When when = When::long_waits);
   ~IdleHook();
   IdleHook(const IdleHook&) = delete;
   IdleHook& operator=(const IdleHook&) = delete;
 
+  void call(When now) const; ///< if it is a hook of such waits
+
  private:
   std::function<void()> _call;
+  When _when;
 };
 
 /// Reports that this rank is at work. Strategies call it at each step; it costs one look at the clock.
 void alive();
+
+/// One iteration of a wait for this rank's own device: calls the hooks of all waits.
+void pollBriefly();
 
 /// One iteration of a wait for something other than a rank, such as a disk: lets MPI make progress, calls the
 /// idle hooks, and yields the core for a moment. The rank counts as at work.

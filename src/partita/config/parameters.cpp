@@ -7,10 +7,11 @@ Section describeRun(RunSection& run) {
   Section section{"run", "Length and seed of the training, and what it reports."};
   section.add("seed", &run.seed, atLeast(0), "", "seed of all random numbers");
   section.add("epochs", &run.epochs, within(1, 1e9), "epochs", "passes of each stage over the training set");
-  section.add("steps", &run.steps, atLeast(0), "steps", "steps of each stage; 0: as many as `epochs` gives");
+  section.add("steps", &run.steps, within(0, most_run_steps), "steps",
+              "steps of each stage; 0: as many as `epochs` gives");
   section.add("log_every", &run.log_every, atLeast(0), "steps",
               "steps between rows of the history; 0: 1/200 of the run, at most 1000");
-  section.add("evaluate_every", &run.evaluate_every, atLeast(0), "epochs",
+  section.add("evaluate_every", &run.evaluate_every, within(0, 1e9), "epochs",
               "epochs between evaluations; 0: only at the end");
   section.add("trace", &run.trace, within(0, 1e6), "steps",
               "joint, pipeline: number of steps at the start whose operations are written to trace.json in "
@@ -20,7 +21,8 @@ Section describeRun(RunSection& run) {
       "hogbatch: write decisions.csv, from which `partita train --replay` repeats the run bit for bit "
       "on one rank");
   section.add("timing", &run.timing, "wait after each phase and print where the time is spent");
-  section.add("watchdog", &run.watchdog, atLeast(0), "seconds",
+  // A clock that counts nanoseconds holds nine times as many seconds.
+  section.add("watchdog", &run.watchdog, within(0, 1e9), "seconds",
               "end the job if other ranks wait this long for a rank that does not respond; must exceed the "
               "longest step; 0: never");
   section.add("device_aware_mpi", choice(run.device_aware_mpi),
@@ -138,7 +140,7 @@ Section describeOptimiser(OptimiserSection& optimiser) {
   section.add("schedule", choice(optimiser.schedule), "learning rate schedule");
   section.add("warmup_steps", &optimiser.warmup_steps, atLeast(0), "steps",
               "linear rise from 0; a shorter run ends during the warm-up");
-  section.add("step_epochs", &optimiser.step_epochs, atLeast(1), "epochs", "step: epochs between drops");
+  section.add("step_epochs", &optimiser.step_epochs, within(1, 1e9), "epochs", "step: epochs between drops");
   section.add("step_factor", &optimiser.step_factor, {0, 1, true}, "", "step: factor of each drop");
   section.add("final_fraction", &optimiser.final_fraction, within(0, 1), "",
               "cosine: final learning rate / learning_rate");

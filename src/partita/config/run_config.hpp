@@ -11,6 +11,9 @@
 namespace partita {
 
 constexpr std::int64_t most_classes = 1000000; ///< limit for decks and for labels in data files
+/// Limit for the steps of a run, all stages and phases together. Also their product with the samples or the
+/// microbatches of a step, at most 2^24, is then below 2^63.
+constexpr std::int64_t most_run_steps = 100000000000;
 
 /// Everything a deck says, typed and validated: the only form in which the rest of the program sees a deck.
 /// Keys, ranges, units and the text of each parameter are declared once, in parameters.cpp and

@@ -122,6 +122,7 @@ void refuseBareUnicode(const std::string& text) {
   for (const char c : text)
     if (startsCharacter(c)) twin += isAscii(c) ? c : '!';
   if (twin == text) return;
+  refuseLongKeys(twin); // without its bytes that are not UTF-8, a quoted text may end earlier
   try {
     static_cast<void>(toml::parse(twin));
   } catch (const toml::parse_error& error) {

@@ -334,6 +334,7 @@ void validatePartsGrid(const StrategySection& s, Diagnostics& d) {
   d.check(axes == 2 || (places && axes == 3), {"strategy/parts_grid", "strategy/split"},
           "split '" + nameOf(s.split) + "' needs " + (places ? "2 or 3" : "2") + " numbers, not " +
               number(axes));
+  if (axes > 3) return; // their product might overflow
   std::int64_t product = 1;
   for (const std::int64_t extent : grid) product *= extent;
   d.check(product == s.parts, {"strategy/parts_grid", "strategy/parts"},

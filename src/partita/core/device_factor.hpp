@@ -2,7 +2,12 @@
 
 #include "partita/core/types.hpp"
 
+#include <type_traits>
+
 namespace partita {
+
+static_assert(device_is_host == std::is_same<MemSpace, HostSpace>::value,
+              "in memory that both access, the host could read a factor before the device has written it");
 
 /// A factor as a kernel holds it.
 class KernelFactor {

@@ -77,7 +77,8 @@ class FirstLargest {
 } // namespace detail
 
 /// The operations of a row that a team computes. All threads of the team call them together and get the same
-/// results; after `each` and `once` every thread sees what they have written.
+/// results; after `each` and `once` every thread sees what they have written. Sums have a fixed order, which
+/// is a tree.
 struct RowOfTeam {
   static constexpr bool recomputes = true;
   const Team::member_type& member;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <poll.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -48,45 +50,117 @@ void forget(const std::string& name) {
   }
 }
 
-/// Follows a chain of links to its target. Stops at descriptors of this process, such as /dev/stdout, which
-/// cannot be replaced.
+/// The folder that a path is in, without links; empty if there is none.
+std::string folderOf(const std::string& path) {
+  std::error_code none;
+  return fs::canonical(fs::absolute(path, none).parent_path(), none).string();
+}
+
+/// Links in /proc stand for what a process has opened. They are not followed: a file would then be replaced
+/// under the name that it once had.
+bool isInProc(const std::string& path) {
+  return folderOf(path).rfind("/proc/", 0) == 0;
+}
+
+/// The number of the descriptor of this process that a path names, as /dev/fd/3 does; -1 if it names none.
+/// The descriptor need not be open.
+int descriptorOf(const std::string& path) {
+  constexpr std::size_t most_digits = 9;
+  std::error_code none;
+  const std::string self = fs::canonical("/proc/self", none).string();
+  const std::string folder = folderOf(path), name = fs::path(path).filename().string();
+  const bool of_thread = folder.rfind(self + "/task/", 0) == 0 && fs::path(folder).filename() == "fd";
+  if (self.empty() || (folder != self + "/fd" && !of_thread)) return -1;
+  const bool number = !name.empty() && name.size() <= most_digits &&
+                      name.find_first_not_of("0123456789") == std::string::npos;
+  return number ? std::stoi(name) : -1;
+}
+
+constexpr int most_descriptors = 1024; // the usual limit of a process
+
+/// The descriptors with which a program begins. They lack the mark of those that it opens for itself.
+std::bitset<most_descriptors> descriptorsAtStart() {
+  std::bitset<most_descriptors> found;
+  for (int number = 0; number < most_descriptors; ++number) {
+    const int marks = fcntl(number, F_GETFD);
+    if (marks >= 0 && (marks & FD_CLOEXEC) == 0) found.set(static_cast<std::size_t>(number));
+  }
+  return found;
+}
+
+/// Found before `main`. A user who names a descriptor that was not open by then cannot mean what MPI has
+/// opened under this number since.
+const std::bitset<most_descriptors> handed_over = descriptorsAtStart();
+
+bool isOpenForWriting(int descriptor) {
+  const int mode = fcntl(descriptor, F_GETFL);
+  return descriptor < most_descriptors && handed_over.test(static_cast<std::size_t>(descriptor)) &&
+         mode >= 0 && (mode & O_ACCMODE) != O_RDONLY;
+}
+
+/// Follows a chain of links to its target.
 std::string resolveLinks(std::string path) {
-  constexpr int most_links = 40; // the limit of Linux; stat has already reported loops
+  constexpr int most_links = 40; // the limit of Linux; opening the file reports loops
   std::error_code ignored;
-  for (int i = 0; i < most_links && fs::is_symlink(path, ignored) && path.rfind("/proc/", 0) != 0; ++i) {
+  for (int i = 0; i < most_links && fs::is_symlink(path, ignored) && !isInProc(path); ++i) {
     const fs::path to = fs::read_symlink(path, ignored);
     path = (to.is_absolute() ? to : fs::path(path).parent_path() / to).string();
   }
   return path;
 }
 
-/// Retries, because the reader of a pipe may open it a little later.
+/// Retries, because the reader of a pipe may open it a little later. A regular file, which is one that
+/// another process has open, is appended to.
 int openForWriting(const std::string& path) {
   constexpr int attempts = 100;
   int file = -1;
   for (int i = 0; i < attempts && file < 0; ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 && errno != ENXIO) return file;
   }
   if (file >= 0) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
   return file;
 }
 
+/// Returns whether all bytes could be written, otherwise with errno. Waits where the descriptor is
+/// non-blocking: whoever else has it may have made it so, and needs it so.
+bool writeAll(int file, const char* bytes, std::size_t count) {
+  while (count > 0) {
+    const ssize_t written = ::write(file, bytes, count);
+    if (written < 0 && errno == EAGAIN) {
+      pollfd ready{file, POLLOUT, 0};
+      poll(&ready, 1, -1);
+    } else if (written < 0 && errno != EINTR) {
+      return false;
+    } else if (written > 0) {
+      bytes += written;
+      count -= static_cast<std::size_t>(written);
+    }
+  }
+  return true;
+}
+
 } // namespace
 
 OutputFile::OutputFile(const std::string& path) : _path(path), _target(resolveLinks(path)) {
+  const int descriptor = descriptorOf(_target);
+  descriptor >= 0 ? openDescriptor(descriptor) : openPath();
+  if (_file == nullptr) fail();
+}
+
+void OutputFile::openPath() {
   struct stat found {};
-  const bool exists = stat(path.c_str(), &found) == 0;
+  const bool exists = stat(_path.c_str(), &found) == 0;
   if (!exists && errno != ENOENT) fail();
   if (exists && S_ISDIR(found.st_mode)) {
     errno = EISDIR;
     fail();
   }
-  const bool replaced = !exists || (S_ISREG(found.st_mode) && _target.rfind("/proc/", 0) != 0);
+  const bool replaced = !exists || (S_ISREG(found.st_mode) && !isInProc(_target));
   replaced ? openPartial() : openDirect();
-  if (_file == nullptr) fail();
-  if (replaced && exists) fchmod(fileno(_file), found.st_mode & 07777); // a private file stays private
+  if (_file != nullptr && replaced && exists)
+    fchmod(fileno(_file), found.st_mode & 07777); // a private file stays private
 }
 
 /// Never opens an existing file: it may be somebody's.
@@ -108,7 +182,21 @@ void OutputFile::openPartial() {
 void OutputFile::openDirect() {
   _direct = openForWriting(_path);
   if (_direct < 0) fail();
-  // Archives seek back to fill in values known later, which a pipe does not allow.
+  openScratch();
+}
+
+/// The descriptor is not opened again: its place in the file and whether it appends are the choice of whoever
+/// opened it.
+void OutputFile::openDescriptor(int number) {
+  if (!isOpenForWriting(number))
+    throw UserError(_path + ": descriptor " + std::to_string(number) + " is not open for writing");
+  _direct = fcntl(number, F_DUPFD_CLOEXEC, 0);
+  if (_direct < 0) fail();
+  openScratch();
+}
+
+/// Archives seek back to fill in values known later, which a pipe does not allow.
+void OutputFile::openScratch() {
   const char* const folder = std::getenv("TMPDIR");
   std::string name = std::string(folder != nullptr ? folder : "/tmp") + "/partita-output-XXXXXX";
   const int file = mkstemp(name.data());
@@ -143,13 +231,9 @@ void OutputFile::replace(std::uint64_t offset, const std::string& bytes) {
 void OutputFile::copyToTarget() {
   std::array<char, 1 << 16> block{};
   std::rewind(_file);
-  for (std::size_t got = 0; (got = std::fread(block.data(), 1, block.size(), _file)) > 0;) {
-    for (std::size_t done = 0; done < got;) {
-      const ssize_t written = ::write(_direct, block.data() + done, got - done);
-      if (written < 0 && errno != EINTR) fail();
-      if (written > 0) done += written;
-    }
-  }
+  std::fflush(stdout); // which may be the target, where what has been printed comes first
+  for (std::size_t got = 0; (got = std::fread(block.data(), 1, block.size(), _file)) > 0;)
+    if (!writeAll(_direct, block.data(), got)) fail();
   if (std::ferror(_file) != 0) fail();
 }
 
@@ -217,8 +301,13 @@ void syncFile(const std::string& path) {
 
 void publishFile(const std::string& from, const std::string& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) systemFailure(to);
-  const std::filesystem::path folder = std::filesystem::path(to).parent_path();
-  syncFile(folder.empty() ? "." : folder.string());
+  // The file has its name now, and only a crash could still take it away: no reason to report a failure. A
+  // folder in which files can be made need not be readable.
+  const std::string folder = fs::path(to).parent_path().string();
+  const int opened = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened < 0) return;
+  fsync(opened);
+  ::close(opened);
 }
 
 } // namespace partita

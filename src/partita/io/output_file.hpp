@@ -9,8 +9,9 @@ namespace partita {
 
 /// A file that appears whole or not at all. It is written under a temporary name next to `path`, and `commit`
 /// renames it; an uncommitted file is removed. If `path` is a link, its target is replaced. If `path` is not
-/// a regular file (a device, a pipe), it is kept and `commit` writes to it. All functions throw UserError, or
-/// SystemError if the disk is full, with the path and the system's message.
+/// a regular file (a device, a pipe), it is kept and `commit` writes to it; so it does if `path` names an
+/// open descriptor of this process, such as /dev/stdout or /dev/fd/3, whatever that leads to. All functions
+/// throw UserError, or SystemError if the disk is full, with the path and the system's message.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -30,13 +31,16 @@ class OutputFile {
   static void removeUnfinished();
 
  private:
+  void openPath();
   void openPartial();
   void openDirect();
+  void openDescriptor(int number);
+  void openScratch();
   void copyToTarget();
   [[noreturn]] void fail() const;
 
   std::string _path, _target, _partial; ///< as given, with links resolved, and the temporary name
-  int _direct = -1;                     ///< descriptor of a path that is not a regular file
+  int _direct = -1;                     ///< descriptor of a path that `commit` writes to
   std::FILE* _file = nullptr;
   std::uint64_t _size = 0;
 };
@@ -69,7 +73,8 @@ class WriteBehind {
 /// Returns when all that was written to the file is on disk.
 void syncFile(const std::string& path);
 
-/// Renames a finished file atomically: there is always the old file or the new one.
+/// Renames a finished file atomically: there is always the old file or the new one. The new name is on disk
+/// too if the system can tell its folder to be.
 void publishFile(const std::string& from, const std::string& to);
 
 } // namespace partita

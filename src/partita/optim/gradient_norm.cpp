@@ -46,6 +46,8 @@ struct TensorSquares {
   }
 };
 
+/// One thread adds up the tensors in their order, as hosts do: the factor has the same bits wherever the
+/// squares were added.
 struct Clip {
   const double* squares;
   std::int64_t tensors;
@@ -54,13 +56,12 @@ struct Clip {
   KernelFactor scale;
   Real* factor;
 
-  template <class Row>
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t, const Row& row) const {
-    const double* own = squares;
-    const double sum = given < 0 ? row.sumInOrder(tensors, [=](std::int64_t t) { return own[t]; }) : given;
-    const double norm = sqrt(sum), limit = most, inverse = scale.value();
-    Real* result = factor;
-    row.once([=]() { *result = static_cast<Real>((norm > limit ? limit / norm : 1.0) * inverse); });
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t) const {
+    double sum = given < 0.0 ? 0.0 : given;
+    if (given < 0.0)
+      for (std::int64_t t = 0; t < tensors; ++t) sum += squares[t];
+    const double norm = sqrt(sum);
+    *factor = static_cast<Real>((norm > most ? most / norm : 1.0) * scale.value());
   }
 };
 
@@ -107,9 +108,9 @@ void GradientNorm::measure(const ExecSpace& space, const TypedSpan& gradients,
 
 void GradientNorm::clip(const ExecSpace& space, double clip_norm, std::optional<double> squares) {
   const Region region(space, "partita::GradientNorm::clip", Phase::optimiser);
-  forEachRow(space, "partita::GradientNorm::clip_kernel", 1, _tensors,
-             Clip{_squares.data(), _tensors, squares.value_or(-1.0), clip_norm, _inverse_scale.inKernel(),
-                  _factor.data()});
+  Kokkos::parallel_for("partita::GradientNorm::clip_kernel", Range(space, 0, 1),
+                       Clip{_squares.data(), _tensors, squares.value_or(-1.0), clip_norm,
+                            _inverse_scale.inKernel(), _factor.data()});
 }
 
 std::vector<double> GradientNorm::squares(const ExecSpace& space) const {

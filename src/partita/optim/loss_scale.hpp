@@ -21,16 +21,14 @@ struct LossScale {
     if (scales) set(start);
   }
 
-  KOKKOS_INLINE_FUNCTION void stepTaken() {
-    overflows = 0;
-    if (!scales || ++clean < clean_steps) return;
+  /// After a step that was taken, or skipped.
+  KOKKOS_INLINE_FUNCTION void count(bool taken) {
+    overflows = taken ? 0 : overflows + 1;
+    if (!scales) return;
+    clean = taken ? clean + 1 : 0;
+    if (taken && clean < clean_steps) return;
     clean = 0;
-    set(2 * value);
-  }
-  KOKKOS_INLINE_FUNCTION void stepSkipped() {
-    ++overflows;
-    clean = 0;
-    if (scales) set(value / 2);
+    set(taken ? 2 * value : value / 2);
   }
   /// Restores the scale of a checkpoint; a value of 1, from a run without scaling, is ignored.
   void resume(double its_value, std::int64_t its_clean) {

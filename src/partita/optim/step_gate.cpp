@@ -28,7 +28,7 @@ struct Decide {
   KOKKOS_INLINE_FUNCTION void note(bool finite) const {
     StepNumbers& n = *numbers;
     n.left_out = finite ? 0 : 1;
-    finite ? n.scale.stepTaken() : n.scale.stepSkipped();
+    n.scale.count(finite);
     if (n.scale.overflows > n.longest_run) n.longest_run = n.scale.overflows;
     n.taken += finite ? 1 : 0;
     const auto t = static_cast<double>(n.taken);
@@ -48,11 +48,10 @@ struct Restore {
 
 } // namespace
 
-StepGate::StepGate(OptimiserSection section)
+StepGate::StepGate(OptimiserSection section, const StepNumbers& numbers)
     : _section(std::move(section)), _numbers("partita::StepGate::numbers", 1),
       _host("partita::StepGate::host", 1) {
-  set(ExecSpace(), {});
-  fence(ExecSpace(), "partita::StepGate");
+  set(ExecSpace(), numbers);
 }
 
 /// A kernel brings the numbers along, so that nothing waits until they are copied.

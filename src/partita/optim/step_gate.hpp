@@ -20,7 +20,7 @@ struct StepNumbers {
 /// gradient; otherwise the host decides and sets the numbers.
 class StepGate {
  public:
-  explicit StepGate(OptimiserSection section);
+  explicit StepGate(OptimiserSection section, const StepNumbers& numbers = {});
 
   void set(const ExecSpace& space, const StepNumbers& numbers);
   /// Decides on the step whose gradient was measured, and changes the scale.

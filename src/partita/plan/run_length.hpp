@@ -49,7 +49,7 @@ struct RunLength {
 };
 
 /// The length of a run on a training set of `samples`. Throws UserError if the training set is smaller than a
-/// batch.
+/// batch, and if the run would have more steps than `most_run_steps`.
 RunLength planRunLength(const RunConfig& config, std::int64_t samples);
 
 } // namespace partita

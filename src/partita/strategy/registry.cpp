@@ -3,10 +3,18 @@
 #include "partita/strategy/hogbatch/replay.hpp"
 #include "partita/strategy/local_sgd/local_sgd.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"
+#include "partita/strategy/sil/activation_cache.hpp"
 #include "partita/strategy/sil/sil.hpp"
 #include "partita/strategy/strategy.hpp"
 
 namespace partita {
+
+void checkFiles(const RunConfig& config, const RunLength& length, std::int64_t samples,
+                const std::string& scratch) {
+  const StrategySection& strategy = config.strategy;
+  if (length.turns > 1) ActivationCache(cacheFolder(strategy.sil, scratch), Precision::single, 1);
+  if (!strategy.hogbatch.replay.empty()) readUpdates(config, SampleProgress(config, length, samples));
+}
 
 std::unique_ptr<Strategy> makeStrategy(const RunContext& context) {
   switch (context.config.strategy.kind) {

@@ -123,10 +123,10 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLi
       _late(_link.gradients->overlaps() && !clips() && !_checks && _section.offload == Offload::none),
       _statistics("partita::StageUpdater::statistics", _checks ? local.stage.statistics().extent(0) : 0),
       _batch(config.training.batch), _log_every(logInterval(config.run, schedule.steps)) {
+  PARTITA_REQUIRE(_checks || !hasFp16(config), "a scaled loss whose overflows nobody checks");
   _known.scale = LossScale(hasFp16(config));
   if (_checks) {
-    _gate.emplace(_section);
-    _gate->set(ExecSpace(), _known);
+    _gate.emplace(_section, _known);
     _link.gradients->setScale(_gate->scale(), _gate->inverseScale());
   }
   if (!_late) return;
@@ -240,7 +240,7 @@ void StageUpdater::update(const ExecSpace& space, bool by_device) {
   if (_before_update) _before_update();
   if (clips() || scaled)
     _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), _squares);
-  if (by_device) _gate->decide(space, _norm, _rate); // changes the scale, which the factor needed
+  if (by_device) _gate->decide(space, _norm, _rate); // after `clip`, whose factor needs the old scale
   const ParameterBuffers trained = _local.stage.trained();
   if (updatesLate()) {
     _optimiser->begin(trained);
@@ -260,10 +260,11 @@ namespace {
 constexpr std::int64_t patience = 100; // steps that may be skipped one after another
 
 [[noreturn]] void failImpatient(const LocalStage& local) {
-  throw RunError("stage " + std::to_string(local.index() + 1) +
-                 ": the loss or the gradient was not finite in each of the last " + std::to_string(patience) +
-                 " steps, which were all skipped (try a smaller optimiser/learning_rate, or 'bf16' for "
-                 "run/precision and strategy/wire, which has the range of float)");
+  throw RunError(
+      "stage " + std::to_string(local.index() + 1) + ": the loss or the gradient was not finite in " +
+      std::to_string(patience) +
+      " steps in a row, which were all skipped (try a smaller optimiser/learning_rate, or 'bf16' for "
+      "run/precision and strategy/wire, which has the range of float)");
 }
 
 } // namespace
@@ -290,7 +291,7 @@ void StageUpdater::decideOnHost(const ExecSpace& space, bool overflow) {
   if (_gated) readGate(space);
   overflow ? skipStep(space) : update(space, false);
   if (!_gate) return;
-  overflow ? _known.scale.stepSkipped() : _known.scale.stepTaken();
+  _known.scale.count(!overflow);
   _known.taken = _optimiser->steps();
   _gate->set(space, _known);
   if (_known.scale.overflows >= patience) failImpatient(_local);

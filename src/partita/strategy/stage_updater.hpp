@@ -165,8 +165,8 @@ class StageUpdater {
   bool _under_way = false; ///< inside takeStep
   Vector _statistics;      ///< of the stage before this step; empty if steps are never skipped
   std::optional<StepGate> _gate; ///< if a step may overflow
-  bool _gated = false;           ///< the device has decided on steps since the host knew its numbers
-  StepNumbers _known;            ///< the last numbers that the host knew
+  bool _gated = false;           ///< the device has decided on steps since the host last read its numbers
+  StepNumbers _known;            ///< these numbers as the host last read or set them
   std::int64_t _batch, _log_every, _step = 0, _reported = 0;
   double _rate = 0.0;
   std::optional<double> _squares; ///< norm of the last measured gradient if other ranks have parts of it

@@ -106,7 +106,10 @@ void Checkpointer::reportResult() {
 /// get lost.
 void Checkpointer::publish() {
   _job->state = CheckpointJob::State::naming;
-  _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
+  _job->failure = failureOf([&] {
+    _run.directory.requireInPlace();
+    _run.monitor.flushHistory();
+  });
   _thread.submit([job = _job, folder = _run.directory.file("."), keep = _run.config.checkpoint.keep] {
     job->publish(folder, keep);
   });

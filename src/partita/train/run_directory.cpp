@@ -8,6 +8,7 @@
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -62,17 +63,33 @@ bool isUnchanged(const std::string& text, const std::string& path) {
   }
 }
 
-/// Writes `deck.toml`; a deck that somebody has edited is set aside.
-void writeEffectiveDeck(const std::string& run_directory, const std::string& deck) {
+/// The text of `deck.toml`; empty if there is none.
+std::string deckIn(const std::string& run_directory) {
   const std::string path = run_directory + "/deck.toml";
-  std::error_code ignored;
-  if (fs::exists(fs::symlink_status(path, ignored))) {
-    const std::string old = readTextFile(path, most_deck_bytes);
-    if (old == deck) return;
-    if (!old.empty() && !isUnchanged(old, path))
-      Log::warning("the deck in the run directory had been edited and was renamed to " + setAside(path));
+  return regularFileExists(path) ? readTextFile(path, most_deck_bytes) : std::string();
+}
+
+/// Sets `deck.toml` aside if somebody may have edited it. Results show how it was, so this comes before they
+/// are removed. A run that continued with another deck and was killed early leaves a deck that no result has:
+/// the warning claims no more than that. If there are no results, only the form of the text can tell.
+void keepEditedDeck(const std::string& run_directory, const std::string& deck) {
+  const std::string path = run_directory + "/deck.toml", old = deckIn(run_directory);
+  if (old.empty() || old == deck) return;
+  const std::vector<StoredDeck> stored = storedDecks(run_directory);
+  const bool known =
+      std::any_of(stored.begin(), stored.end(), [&](const StoredDeck& one) { return one.text == old; });
+  if (known || (stored.empty() && isUnchanged(old, path))) return;
+  if (stored.empty()) {
+    Log::warning("the deck in the run directory had been edited and was renamed to " + setAside(path));
+  } else {
+    Log::warning("the deck in the run directory differs from that of " + stored.front().file +
+                 " and was renamed to " + setAside(path));
   }
-  OutputFile file(path);
+}
+
+void writeEffectiveDeck(const std::string& run_directory, const std::string& deck) {
+  if (deckIn(run_directory) == deck) return;
+  OutputFile file(run_directory + "/deck.toml");
   file.write(deck);
   file.commit();
 }
@@ -92,7 +109,7 @@ class RunDirectory::Lock {
   }
   ~Lock() {
     if (_file < 0) return;
-    unlink(_path.c_str());
+    if (isStillThere()) unlink(_path.c_str()); // otherwise it may be the lock of another run
     close(_file);
   }
   Lock(const Lock&) = delete;
@@ -100,6 +117,14 @@ class RunDirectory::Lock {
 
   /// The text that other ranks find in the file; empty if there was no room for it.
   std::string token() const { return _named ? _name : std::string(); }
+
+  /// Returns whether the path still leads to the locked file.
+  bool isStillThere() const {
+    struct stat by_name {
+    }, by_file{};
+    return stat(_path.c_str(), &by_name) == 0 && fstat(_file, &by_file) == 0 &&
+           by_name.st_dev == by_file.st_dev && by_name.st_ino == by_file.st_ino;
+  }
 
  private:
   /// Throws without running the destructor, which would remove another run's file.
@@ -124,13 +149,6 @@ class RunDirectory::Lock {
       refuse("run directory '" + folder + "' is in use by " + (holder.empty() ? "another run" : holder));
     Log::warning("run directory '" + folder + "' cannot be locked (" + std::strerror(reason) +
                  "): make sure that no other job uses it");
-  }
-
-  bool isStillThere() const {
-    struct stat by_name {
-    }, by_file{};
-    return stat(_path.c_str(), &by_name) == 0 && fstat(_file, &by_file) == 0 &&
-           by_name.st_ino == by_file.st_ino;
   }
 
   std::string _path, _name;
@@ -171,6 +189,16 @@ void RunDirectory::requireVisible(const Communicator& world) const {
   });
 }
 
+bool RunDirectory::moved() const {
+  return _lock != nullptr && !_lock->isStillThere();
+}
+
+void RunDirectory::requireInPlace() const {
+  if (moved())
+    throw UserError("run directory '" + _path +
+                    "' was moved or removed during the run, which writes nothing there");
+}
+
 bool RunDirectory::owns(const std::string& checkpoint) const {
   std::error_code ignored;
   const fs::path place = fs::weakly_canonical(checkpoint, ignored).parent_path();
@@ -200,10 +228,15 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
   collectively(world, [&] {
     if (world.rank() != 0) return;
     const bool own = owns(start.file);
+    const TakenOver kept = own ? taken : TakenOver{};
     takeCheckpointRequest(); // a request from before the run
     removeUnfinishedFiles(_path);
+    for (const std::string& path : setLinksAside(_path, kept))
+      Log::warning("a link in the run directory was renamed to " + path +
+                   ": the run writes a file of its own in its place");
+    keepEditedDeck(_path, deck);
     if (start.overwrite && !own) discardResults(_path, start.file);
-    for (const std::string& path : setResultsAside(_path, own ? taken : TakenOver{}))
+    for (const std::string& path : setResultsAside(_path, kept))
       Log::info("a result of an earlier run was renamed to " + path);
     for (const std::string& path : setAsideLater(_path, own ? fs::weakly_canonical(start.file).string() : ""))
       Log::warning("a checkpoint that this run does not continue from was renamed to " + path);

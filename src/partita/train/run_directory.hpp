@@ -28,11 +28,15 @@ class RunDirectory {
   void admit(const Communicator& world, const RunStart& start) const;
 
   /// Prepares the directory for a run that has been admitted: writes the effective deck, and sets aside, or
-  /// removes if `start` says so, whatever does not belong to the run. Collective.
+  /// removes if `start` says so, whatever does not belong to the run. Links are set aside, too. Collective.
   void prepare(const Communicator& world, const std::string& deck, const RunStart& start,
                const TakenOver& taken) const;
 
   bool exists() const { return !_path.empty(); }
+  /// Returns whether the lock file at its path is no longer that of this run: the folder was renamed, removed
+  /// or replaced, and another run may use the path by now. Rank 0 alone knows; always false on other ranks.
+  bool moved() const;
+  void requireInPlace() const;                    ///< throws UserError if it was moved
   bool owns(const std::string& checkpoint) const; ///< is the file one of this directory's checkpoints?
   const std::string& path() const { return _path; }
   std::string file(const std::string& name) const { return exists() ? _path + "/" + name : std::string(); }

@@ -2,21 +2,15 @@
 
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
-#include "partita/config/write_deck.hpp"
+#include "partita/data/hdf5.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
-#include "partita/strategy/hogbatch/decisions.hpp"
-#include "partita/train/history.hpp"
-#include "partita/train/worker_reports.hpp"
+#include "partita/train/own_files.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <numeric>
 #include <string_view>
 
 namespace partita {
@@ -24,30 +18,6 @@ namespace partita {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr const char* checkpoint_folder = "checkpoints";
-constexpr std::string_view hdf5_mark = "\x89HDF\r\n\x1a\n";
-
-/// What a file tells of a run. Histories and logs grow: a run that continues appends to them.
-enum class Content { settings, history, decisions, result };
-
-/// A file of a run directory and how its text begins; HDF5 files have their own mark.
-struct OwnFile {
-  const char* name;
-  std::string_view mark;
-  Content content;
-
-  bool result() const { return content != Content::settings; }
-  bool grows() const { return content == Content::history || content == Content::decisions; }
-};
-constexpr std::array<OwnFile, 7> own_files{
-    {{"deck.toml", effective_deck_mark, Content::settings},
-     {"history.csv", history_mark, Content::history},
-     {"workers.csv", workers_mark, Content::history},
-     {"decisions.csv", decisions_mark, Content::decisions},
-     {"summary.json", "{\n  \"strategy\": ", Content::result},
-     {"trace.json", R"({"displayTimeUnit": "ms", "traceEvents": [)", Content::result},
-     {"parameters.h5", hdf5_mark, Content::result}}};
 
 bool keeps(const TakenOver& taken, Content content) {
   switch (content) {
@@ -61,54 +31,6 @@ bool keeps(const TakenOver& taken, Content content) {
     break;
   }
   return true;
-}
-
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
-}
-
-/// Returns whether the file begins with the mark. This includes an empty file, which a full disk may leave.
-bool begins(const std::string& path, std::string_view mark) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return false;
-  std::string start(mark.size(), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(start.data(), start.size());
-  return file.gcount() == 0 || start == mark;
-}
-
-/// Returns whether the file begins like HDF5, apart from some damage: a crash may leave zeros in place of the
-/// first bytes.
-bool looksLikeHdf5(const std::string& path) {
-  constexpr std::ptrdiff_t enough = 4; // of the eight bytes
-  std::string start(hdf5_mark.size(), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(start.data(), start.size());
-  const auto equal = std::inner_product(hdf5_mark.begin(), hdf5_mark.end(), start.begin(), std::ptrdiff_t{0},
-                                        std::plus<>{}, std::equal_to<>{});
-  return equal >= enough || start == std::string(hdf5_mark.size(), '\0');
-}
-
-/// Where a file with the name of one of our HDF5 files comes from: it may be removed only if it is proved to
-/// be ours. Throws if it cannot be read, which proves nothing.
-enum class Origin { ours, damaged, foreign };
-
-Origin originOf(const std::string& path) {
-  try {
-    const RunFile opened(path);
-  } catch (const DamagedFile&) {
-    return looksLikeHdf5(path) ? Origin::damaged : Origin::foreign;
-  } catch (const ForeignFile&) {
-    return Origin::foreign;
-  }
-  return Origin::ours;
-}
-
-bool isOurs(const std::string& folder, const OwnFile& file) {
-  const std::string path = folder + "/" + file.name;
-  if (file.mark == hdf5_mark) return regularFileExists(path) && originOf(path) != Origin::foreign;
-  return begins(path, file.mark);
 }
 
 std::string freeNameAside(const std::string& path) {
@@ -131,11 +53,9 @@ void discard(const std::string& path, const std::string& kept) {
 
 /// Returns whether there is more than one line: a history without rows is no loss.
 bool saysSomething(const std::string& path) {
-  std::string start(4096, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(start.data(), start.size());
-  const std::size_t got = file.gcount();
-  return got == start.size() || start.find('\n') + 1 < got;
+  constexpr std::size_t enough = 4096;
+  const std::string start = firstBytes(path, enough);
+  return start.size() == enough || start.find('\n') + 1 < start.size();
 }
 
 /// The step in the name of a checkpoint, step-NNNNNNNNN.h5 with nine digits or more; -1 if it has another
@@ -155,20 +75,59 @@ bool isLater(const std::string& path, const std::string& than) {
   return stepOf(path) > stepOf(than);
 }
 
-/// Files that a killed run may have left in a folder: NAME.partial for each of our names, empty or with our
-/// content.
-std::vector<std::string> unfinishedFiles(const std::string& run_directory) {
-  std::vector<std::string> found;
-  const auto take = [&](const std::string& path, std::string_view mark) {
-    if (exists(path) && (begins(path, mark) || begins(path, std::string(mark.size(), '\0'))))
-      found.push_back(path);
-  };
-  for (const OwnFile& file : own_files) take(run_directory + "/" + file.name + ".partial", file.mark);
+/// Returns whether another program has completed the file. HDF5 opens no file of ours that was not completed,
+/// or finds the attribute in it.
+bool isForeignHdf5(const std::string& path) {
+  const Hdf5Silence silence;
+  const Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  if (!file) return false;
+  const htri_t found = H5Aexists(file.get(), "format");
+  if (found <= 0) return found == 0; // negative: damaged
+  try {
+    return readText(file.get(), "format", path) != "Partita";
+  } catch (const UserError&) { // not a text
+    return true;
+  }
+}
+
+/// NAME.partial for one of our names, and how the text of NAME begins.
+struct PartialFile {
+  std::string path;
+  std::string_view mark;
+};
+
+std::vector<PartialFile> partialFiles(const std::string& run_directory) {
+  std::vector<PartialFile> found;
+  for (const OwnFile& file : own_files) {
+    const std::string path = run_directory + "/" + file.name + ".partial";
+    if (exists(path)) found.push_back({path, file.mark});
+  }
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(run_directory + "/" + checkpoint_folder, ignored))
     if (entry.path().extension() == ".partial" && stepOf(entry.path().stem().string()) >= 0)
-      take(entry.path().string(), hdf5_mark);
+      found.push_back({entry.path().string(), hdf5_mark});
   return found;
+}
+
+/// Returns whether a killed run may have left the file: it is empty, or has zeros or our content.
+bool isUnfinished(const PartialFile& file) {
+  const bool like_ours =
+      begins(file.path, file.mark) || begins(file.path, std::string(file.mark.size(), '\0'));
+  return like_ours && (file.mark != hdf5_mark || !isForeignHdf5(file.path));
+}
+
+/// Renames a link; if `copied`, a copy of the file to which it leads takes its place.
+std::string setLinkAside(const std::string& path, bool copied) {
+  const std::string partial = path + ".partial";
+  std::error_code failure, ignored;
+  if (copied) fs::copy_file(path, partial, failure);
+  if (failure) {
+    fs::remove(partial, ignored);
+    failFile(partial, "cannot be written", failure.value());
+  }
+  std::string aside = setAside(path);
+  if (copied) publishFile(partial, path);
+  return aside;
 }
 
 [[noreturn]] void failForeign(const std::string& path) {
@@ -225,16 +184,13 @@ bool holdsFinishedRun(const std::string& run_directory) {
 }
 
 void refuseForeignFiles(const std::string& run_directory) {
-  const std::vector<std::string> unfinished = unfinishedFiles(run_directory);
-  const auto check = [&](const std::string& path, bool ours) {
+  const auto check = [](const std::string& path, bool ours) {
     if (exists(path) && !ours) failForeign(path);
-    const std::string partial = path + ".partial";
-    if (exists(partial) && std::find(unfinished.begin(), unfinished.end(), partial) == unfinished.end())
-      failForeign(partial);
   };
   for (const OwnFile& file : own_files) check(run_directory + "/" + file.name, isOurs(run_directory, file));
   for (const std::string& path : checkpointsIn(run_directory))
     check(path, regularFileExists(path) && originOf(path) != Origin::foreign);
+  for (const PartialFile& file : partialFiles(run_directory)) check(file.path, isUnfinished(file));
   std::error_code ignored;
   const std::string folder = run_directory + "/" + checkpoint_folder;
   if (exists(folder) && !fs::is_directory(folder, ignored)) failForeign(folder);
@@ -264,9 +220,37 @@ std::vector<std::string> setResultsAside(const std::string& run_directory, const
   return moved;
 }
 
+std::vector<std::string> setLinksAside(const std::string& run_directory, const TakenOver& taken) {
+  std::vector<std::string> moved;
+  std::error_code ignored;
+  for (const OwnFile& file : own_files) {
+    const std::string path = run_directory + "/" + file.name;
+    const bool written_through = file.mark != hdf5_mark; // the others are renamed, which replaces a link
+    if (written_through && fs::is_symlink(path, ignored))
+      moved.push_back(setLinkAside(path, file.grows() && keeps(taken, file.content)));
+  }
+  return moved;
+}
+
+std::vector<StoredDeck> storedDecks(const std::string& run_directory) {
+  std::vector<std::string> files = checkpointsIn(run_directory);
+  const std::string parameters = run_directory + "/parameters.h5";
+  if (regularFileExists(parameters)) files.insert(files.begin(), parameters);
+  std::vector<StoredDeck> decks;
+  for (const std::string& file : files) {
+    try {
+      decks.push_back({file, RunFile(file).facts().deck});
+    } catch (const DamagedFile&) {
+      // its deck may be damaged, too
+    }
+  }
+  return decks;
+}
+
 void removeUnfinishedFiles(const std::string& run_directory) {
   std::error_code ignored;
-  for (const std::string& path : unfinishedFiles(run_directory)) fs::remove(path, ignored);
+  for (const PartialFile& file : partialFiles(run_directory))
+    if (isUnfinished(file)) fs::remove(file.path, ignored);
 }
 
 std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than) {
@@ -291,15 +275,31 @@ std::string parameterFileOf(const std::string& path) {
 }
 
 std::vector<std::string> filesOfRun(const std::string& path) {
+  constexpr std::size_t most_links = 40; // the limit of Linux
   std::error_code ignored;
-  fs::path folder = path;
-  if (!fs::is_directory(path, ignored)) folder = fs::absolute(path, ignored).parent_path();
-  if (folder.filename() == checkpoint_folder) folder = folder.parent_path();
+  std::vector<fs::path> names{fs::path(path)}; // a link to a file of the run is seldom in its directory
+  while (names.size() < most_links && fs::is_symlink(names.back(), ignored))
+    names.push_back(names.back().parent_path() / fs::read_symlink(names.back(), ignored));
+  names.push_back(fs::canonical(path, ignored)); // links among the folders
+  const auto is_left = [](const std::string& name) {
+    return std::any_of(own_files.begin(), own_files.end(), [&](const OwnFile& file) {
+      const std::string own = file.name;
+      return name == own + ".partial" || name.rfind(own + ".superseded", 0) == 0;
+    });
+  };
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder / checkpoint_folder, ignored))
-    files.push_back(entry.path().string());
-  for (const OwnFile& file : own_files) files.push_back((folder / file.name).string());
-  files.push_back((folder / lock_name).string());
+  for (const fs::path& name : names) {
+    if (name.empty()) continue;
+    fs::path folder = name;
+    if (!fs::is_directory(name, ignored)) folder = fs::absolute(name, ignored).parent_path();
+    if (folder.filename() == checkpoint_folder) folder = folder.parent_path();
+    for (const auto& entry : fs::directory_iterator(folder / checkpoint_folder, ignored))
+      files.push_back(entry.path().string());
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (is_left(entry.path().filename().string())) files.push_back(entry.path().string());
+    for (const OwnFile& file : own_files) files.push_back((folder / file.name).string());
+    files.push_back((folder / lock_name).string());
+  }
   files.push_back(path);
   return files;
 }

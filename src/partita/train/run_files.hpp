@@ -24,7 +24,8 @@ std::vector<std::string> resultsIn(const std::string& run_directory);
 /// Returns whether one of them marks the end of a run: its parameters or its summary.
 bool holdsFinishedRun(const std::string& run_directory);
 
-/// Throws UserError if a foreign file has the name of a file that a run would write.
+/// Throws UserError if a foreign file, or one that cannot be read, has the name of a file that a run would
+/// write.
 void refuseForeignFiles(const std::string& run_directory);
 
 /// Removes the results of an earlier run, including checkpoints; damaged ones are set aside, and the file
@@ -41,6 +42,18 @@ struct TakenOver {
 };
 /// Sets results of an earlier run aside that are not taken over, except checkpoints. Returns the new names.
 std::vector<std::string> setResultsAside(const std::string& run_directory, const TakenOver& taken);
+/// Renames links with names of files that a run writes in place: writing would change the files to which they
+/// lead. A copy takes the place of a table whose rows are taken over. Returns the new names.
+std::vector<std::string> setLinksAside(const std::string& run_directory, const TakenOver& taken);
+
+/// A file of a run and the effective deck in it.
+struct StoredDeck {
+  std::string file, text;
+};
+/// Those of the parameters and checkpoints of a run directory that are not damaged, parameters first, then
+/// the newest checkpoint.
+std::vector<StoredDeck> storedDecks(const std::string& run_directory);
+
 /// Removes what a killed run of ours was writing.
 void removeUnfinishedFiles(const std::string& run_directory);
 

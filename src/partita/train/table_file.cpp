@@ -3,6 +3,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/train/run_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -33,6 +34,7 @@ std::vector<std::string> cellsOf(const std::string& row) {
 struct KeptRows {
   std::string text;
   double last_time = 0.0;
+  bool others = false; ///< are there rows that this program cannot have written?
 };
 
 /// The complete rows up to a step; a row that a killed run has left half written is dropped.
@@ -41,11 +43,15 @@ KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_
   KeptRows kept;
   std::ifstream file(path);
   std::string row;
-  if (run_step == 0 || !std::getline(file, row) || row != header) return kept;
+  if (run_step == 0 || !std::getline(file, row)) return kept;
+  kept.others = row != header;
+  if (kept.others) return kept;
   const std::size_t columns = cellsOf(header).size();
   while (std::getline(file, row) && !file.eof()) {
     const std::vector<std::string> cells = cellsOf(row);
-    if (cells.size() != columns || std::strtoll(cells[step_column].c_str(), nullptr, 10) > run_step) continue;
+    const bool whole = cells.size() == columns;
+    kept.others = kept.others || !whole;
+    if (!whole || std::strtoll(cells[step_column].c_str(), nullptr, 10) > run_step) continue;
     kept.text += row + '\n';
     kept.last_time = std::max(kept.last_time, std::strtod(cells[0].c_str(), nullptr));
   }
@@ -59,6 +65,9 @@ TableFile::TableFile(std::string path, const std::string& header, std::size_t st
     : _path(std::move(path)) {
   const KeptRows kept = rowsUpTo(_path, header, step_column, run_step);
   _last_time = kept.last_time;
+  if (kept.others)
+    Log::warning(_path + ": has rows that this program does not write, and was renamed to " +
+                 setAside(_path));
   OutputFile renewed(_path); // the rows that are kept are on the disk at every moment
   renewed.write(header + ('\n' + kept.text));
   renewed.commit();

@@ -11,7 +11,8 @@ namespace partita {
 class TableFile {
  public:
   /// Appends after the rows up to step `run_step` of the run, which column `step_column` of each row names,
-  /// and removes all other rows. Throws UserError if the file cannot be written.
+  /// and removes all other rows; but a file with rows that no such table has is renamed (`setAside`). Throws
+  /// UserError if the file cannot be written.
   TableFile(std::string path, const std::string& header, std::size_t step_column, std::int64_t run_step);
   ~TableFile();
   TableFile(const TableFile&) = delete;

@@ -171,6 +171,9 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
     if (world.rank() == 0 && logs) // other ranks may see its files late
       checkContinuedLog(config, directory, restart, same_course, setup.grid.replicas());
   });
+  collectively(world, [&] {
+    checkFiles(config, length, static_cast<std::int64_t>(plans.sets.train.size()), directory.scratch());
+  });
   if (!continued.prepared) {
     directory.prepare(
         world, writeDeck(continued.deck), options.start,
@@ -239,6 +242,7 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   summary.measured = measured;
   summary.workers = workers;
   try {
+    collectively(world, [&] { directory.requireInPlace(); });
     writeResults(summary, facts, setup, monitor, directory);
   } catch (const AgreedError& error) { // at this point the disk is at fault, not the deck
     for (const std::string& message : error.messages()) Log::error(message);

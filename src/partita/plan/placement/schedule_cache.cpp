@@ -1,10 +1,10 @@
 #include "partita/plan/placement/schedule_cache.hpp"
 
+#include "partita/config/number_words.hpp"
 #include "partita/config/user_error.hpp"
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
@@ -41,45 +41,6 @@ std::string hexText(double value) {
   std::snprintf(text.data(), text.size(), " %a", value);
   return text.data();
 }
-
-/// Words of a line, as numbers.
-class Words {
- public:
-  explicit Words(const std::string& line) : _stream(line) {}
-
-  double real() {
-    const std::string word = next();
-    char* end = nullptr;
-    const double value = std::strtod(word.c_str(), &end);
-    _good = _good && end == word.c_str() + word.size() && value >= 0.0 && value < 1e300;
-    return value;
-  }
-  std::int64_t integer(std::int64_t least, std::int64_t most) {
-    const std::string word = next();
-    char* end = nullptr;
-    const std::int64_t value = std::strtoll(word.c_str(), &end, 10);
-    _good = _good && end == word.c_str() + word.size() && value >= least && value <= most;
-    return _good ? value : least;
-  }
-  std::uint64_t bits() {
-    const std::string word = next();
-    char* end = nullptr;
-    const std::uint64_t value = std::strtoull(word.c_str(), &end, 16);
-    _good = _good && end == word.c_str() + word.size();
-    return value;
-  }
-  bool good() const { return _good; }
-
- private:
-  std::string next() {
-    std::string word;
-    _good = _good && static_cast<bool>(_stream >> word);
-    return word;
-  }
-
-  std::istringstream _stream;
-  bool _good = true;
-};
 
 } // namespace
 
@@ -131,7 +92,7 @@ void ScheduleCache::read(const std::string& text, const std::string& name) {
   if (!std::getline(lines, line) || line != first_line)
     throw UserError(name + ": is not a file of schedules; its first line must be '" + first_line + "'");
   for (int number = 2; std::getline(lines, line); ++number) {
-    Words words(line);
+    NumberWords words(line);
     Key key{};
     for (std::uint64_t& half : key) half = words.bits();
     OperatorSchedule schedule;
@@ -146,7 +107,7 @@ void ScheduleCache::read(const std::string& text, const std::string& name) {
       op.vector_core = static_cast<int>(words.integer(-1, most_cores));
       if (!words.good()) break;
     }
-    if (!words.good()) throw UserError(name + ":" + std::to_string(number) + ": is not a schedule");
+    if (!words.whole()) throw UserError(name + ":" + std::to_string(number) + ": is not a schedule");
     _schedules[key] = schedule;
   }
 }

@@ -14,6 +14,7 @@ class SampleProgress {
   SampleProgress(const RunConfig& config, const RunLength& length, std::int64_t samples);
 
   std::int64_t samples() const { return _samples; } ///< of an epoch
+  std::int64_t steps() const { return _steps; }     ///< of the run
   /// Samples of an epoch that the run trains: fewer in the last one if the deck sets a number of steps.
   std::int64_t end(std::int64_t epoch) const;
   /// The step after `done` samples of an epoch.

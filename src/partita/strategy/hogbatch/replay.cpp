@@ -9,7 +9,6 @@ namespace partita {
 
 namespace {
 
-/// The updates in order. Throws UserError if one is missing, out of order, or has samples that do not exist.
 std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::string& path,
                                 std::int64_t samples) {
   std::vector<Decision> updates;
@@ -46,14 +45,19 @@ void requireWhole(const std::vector<Decision>& all, const std::string& path, con
 
 } // namespace
 
+std::vector<Decision> readUpdates(const RunConfig& config, const SampleProgress& progress) {
+  const std::string& path = config.strategy.hogbatch.replay;
+  const std::vector<Decision> all = readDecisions(path);
+  std::vector<Decision> updates = updatesOf(all, path, progress.samples());
+  requireWhole(all, path, progress, progress.steps());
+  return updates;
+}
+
 HogbatchReplay::HogbatchReplay(const RunContext& context)
     : _context(context), _stage(context.stages.front()->stage),
       _progress(context.config, context.length, static_cast<std::int64_t>(context.sets.train.size())),
-      _evaluator(_context, context.length.steps), _work(_context, 1) {
-  const std::string& path = context.config.strategy.hogbatch.replay;
-  const std::vector<Decision> all = readDecisions(path);
-  _decisions = updatesOf(all, path, _progress.samples());
-  requireWhole(all, path, _progress, context.length.steps);
+      _evaluator(_context, context.length.steps), _work(_context, 1),
+      _decisions(readUpdates(context.config, _progress)) {
   for (std::size_t i = 0; i < _decisions.size(); ++i) _unread.emplace(_decisions[i].read, i);
 }
 

@@ -9,6 +9,10 @@
 
 namespace partita {
 
+/// The updates in the log that the deck repeats, in order. Throws UserError if one is missing, out of order,
+/// or has samples that do not exist, or if the log is longer or shorter than the deck.
+std::vector<Decision> readUpdates(const RunConfig& config, const SampleProgress& progress);
+
 /// Repeats an asynchronous run on one rank, bit for bit, from its log of decisions. Each gradient is computed
 /// from the version of the parameters that its worker had read, and changes are made in the order of the run.
 class HogbatchReplay final : public Strategy {

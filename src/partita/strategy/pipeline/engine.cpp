@@ -50,6 +50,8 @@ void PipelineEngine::runBatch(const ExecSpace& space) {
     std::swap(_last, _before);
     _last.set(space);
   }
+  for (const Sender* const sender : {_onward.get(), _back.get()})
+    while (sender != nullptr && !sender->allSent()) pollBriefly();
 }
 
 void PipelineEngine::finish() {
@@ -57,11 +59,14 @@ void PipelineEngine::finish() {
     if (sender != nullptr) sender->finish();
 }
 
-/// The rank waits for others only once its device has nothing to do.
+/// At most one operation queues behind the one that runs, and the rank waits for others only once its device
+/// has nothing to do.
 PassKind PipelineEngine::waitForNext() {
-  while (!_before.reached()) sendOn();
   PassKind operation = next();
-  while (operation == PassKind::none && !_last.reached()) operation = next();
+  while (!_before.reached() || (operation == PassKind::none && !_last.reached())) {
+    pollBriefly();
+    operation = next();
+  }
   if (operation != PassKind::none) return operation;
   Waiting waiting(awaited());
   while ((operation = next()) == PassKind::none) waiting.pause();
@@ -69,14 +74,8 @@ PassKind PipelineEngine::waitForNext() {
   return operation;
 }
 
-void PipelineEngine::sendOn() {
-  for (Sender* const sender : {_onward.get(), _back.get()})
-    if (sender != nullptr) sender->progress();
-}
-
 /// Tests what has arrived and asks the rule.
 PassKind PipelineEngine::next() {
-  sendOn();
   ++_looks;
   const bool forward_here = _from_previous != nullptr ? _from_previous->ready() : _rule.mayForward(_progress);
   if (_arrivals.forward < 0 && forward_here) _arrivals.forward = _looks;

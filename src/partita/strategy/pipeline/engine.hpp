@@ -30,7 +30,7 @@ class PipelineEngine {
   PipelineEngine(Grid& grid, const StrategySection& strategy, std::int64_t microbatches, const Sizes& sizes,
                  std::int64_t batches, PipelineWork& work);
 
-  /// Runs all operations of one batch.
+  /// Runs all operations of one batch, and sends all their results.
   void runBatch(const ExecSpace& space);
   void finish(); ///< after the last batch: waits until all messages have been received
   /// Records operations from now on; null stops recording.
@@ -42,7 +42,6 @@ class PipelineEngine {
  private:
   PassKind waitForNext();
   PassKind next();
-  void sendOn();
   WaitedFor awaited() const;
   void forward(const ExecSpace& space);
   void backward(const ExecSpace& space);

@@ -11,6 +11,10 @@
 
 namespace partita {
 
+std::string cacheFolder(const SilSection& section, const std::string& scratch) {
+  return section.cache_directory.empty() ? scratch : section.cache_directory;
+}
+
 ActivationCache::ActivationCache(std::string folder, Precision precision, std::int64_t width)
     : _folder(std::move(folder)), _precision(precision), _width(width) {
   std::string name = _folder + "/partita-activations-XXXXXX";

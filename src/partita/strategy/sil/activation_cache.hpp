@@ -7,6 +7,9 @@
 
 namespace partita {
 
+/// The folder for such files: the one that the deck names, or else `scratch`.
+std::string cacheFolder(const SilSection& section, const std::string& scratch);
+
 /// The outputs of a finished stage for every training sample, in a file that disappears with the process:
 /// they are sent once and never all in memory. The file has them as they are stored. Rows are written in any
 /// order and read by the prefetch thread.

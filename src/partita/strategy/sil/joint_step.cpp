@@ -59,6 +59,7 @@ void JointStep::forward(const ExecSpace& space, const std::vector<std::unique_pt
                                                _ready[i]);
     local.stage.addReconstruction(space, _passes[i], batch.in, out, updater.lossWeight(), own, _ready[i]);
     updater.checkLoss(space, local.tape, batch.in);
+    if (local.last()) _gradient_of_loss = own;
   }
 }
 
@@ -78,8 +79,8 @@ void JointStep::backward(const ExecSpace& space) {
     LocalStage& local = _updaters[i]->local();
     const bool from_next = _from_next != nullptr && i + 1 == _updaters.size();
     const TypedMatrix out = local.tape.output();
-    TypedMatrix gradient = local.stage.gradientFor(out); // where the next stage has left it
-    if (local.last() && local.stage.plan().copiesOutput()) gradient = local.stage.outputGradient(out);
+    TypedMatrix gradient =
+        local.last() ? _gradient_of_loss : local.stage.gradientFor(out); // where the next stage has left it
     if (from_next) gradient = _from_next->next(space);
     local.stage.backward(space, _passes[i], _inputs[i], local.tape, gradient, inputGradient(i), _ready[i]);
   }

@@ -33,6 +33,7 @@ class JointStep {
   std::vector<StageUpdater*> _updaters;
   std::vector<Pass> _passes;
   std::vector<TypedMatrix> _inputs;
+  TypedMatrix _gradient_of_loss; ///< with respect to the output of the last stage
   std::vector<Stage::GradientReady> _ready;
   TypedRows _to_previous; ///< gradient for the previous rank
   std::unique_ptr<Sender> _back;

@@ -46,10 +46,6 @@ bool SilTraining::run(const ExecSpace& space) {
 bool SilTraining::trainStages(const ExecSpace& space) {
   if (_context.start.phase == RunPhase::recovery) return true;
   const bool frozen = _context.length.turns > 1;
-  if (frozen) {
-    // Fails now, on all ranks alike, rather than when the second stage begins.
-    collectively(_context.grid.world(), [&] { ActivationCache(cacheFolder(), Precision::single, 1); });
-  }
   _context.grid.world().barrier();
   _context.clock.start();
   const bool done = frozen ? trainOneByOne(space) : trainTogether(space);
@@ -116,7 +112,7 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
   const StageBatch batch = source.next(space);
   trainer.step(space, batch.in, batch.targets, [&] {
     if (relays) local.encode(space, {}, local.tape);
-    // Before the update, so that it is sent while this stage learns.
+    // Before the update, so that it travels while this stage learns.
     if (onward != nullptr) onward->send(space, local.tape.joinedOutput());
   });
   if (onward != nullptr) onward->progress();
@@ -191,14 +187,11 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
   return done;
 }
 
-std::string SilTraining::cacheFolder() const {
-  const std::string& chosen = _context.config.strategy.sil.cache_directory;
-  return chosen.empty() ? _context.scratch_directory : chosen;
-}
-
 /// For the inputs of a stage.
 std::unique_ptr<ActivationCache> SilTraining::makeCache(const Stage& stage) const {
-  return std::make_unique<ActivationCache>(cacheFolder(), stage.inputPrecision(), stage.inputs());
+  return std::make_unique<ActivationCache>(
+      cacheFolder(_context.config.strategy.sil, _context.scratch_directory), stage.inputPrecision(),
+      stage.inputs());
 }
 
 bool SilTraining::trainOneByOne(const ExecSpace& space) {

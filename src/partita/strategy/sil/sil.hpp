@@ -41,7 +41,6 @@ class SilTraining final : public Strategy {
   /// Batches of the training set from number `first` to the last one of the run.
   std::unique_ptr<BatchReader> makeReader(const RowSource* rows, std::int64_t first) const;
   std::unique_ptr<BatchSource> makeTogetherSource(std::size_t local);
-  std::string cacheFolder() const;
 
   RunContext _context;
   FeatureRows _features;                   ///< what a finished stage computes its outputs from

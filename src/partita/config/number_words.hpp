@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <sstream>
+#include <string>
+
+namespace partita {
+
+/// The words of a line as numbers, from a file that the program has written itself: a word that is no number,
+/// or is out of its range, means that the file is damaged.
+class NumberWords {
+ public:
+  explicit NumberWords(const std::string& line) : _stream(line) {}
+
+  double real(); ///< 0 or more, below 1e300; hexadecimal or decimal
+  std::int64_t integer(std::int64_t least, std::int64_t most); ///< `least` if the file is damaged
+  std::uint64_t bits();                                        ///< hexadecimal
+
+  /// Were all words so far as they were expected?
+  bool good() const { return _good; }
+  /// The same, and is there no further word? To be called last.
+  bool whole();
+
+ private:
+  std::string next();
+
+  std::istringstream _stream;
+  bool _good = true;
+};
+
+} // namespace partita

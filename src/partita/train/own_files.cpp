@@ -1,0 +1,74 @@
+#include "partita/train/own_files.hpp"
+
+#include "partita/config/files.hpp"
+#include "partita/io/read_run_file.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <functional>
+#include <numeric>
+#include <unistd.h>
+
+namespace partita {
+
+namespace fs = std::filesystem;
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+std::string firstBytes(const std::string& path, std::size_t count) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) failFile(path, "cannot be read", errno);
+  std::string start(count, '\0');
+  ssize_t got = -1;
+  while ((got = ::read(file, start.data(), count)) < 0 && errno == EINTR) continue;
+  const int reason = errno;
+  ::close(file);
+  if (got < 0) failFile(path, "cannot be read", reason);
+  start.resize(got);
+  return start;
+}
+
+bool begins(const std::string& path, std::string_view mark) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  const std::string start = firstBytes(path, mark.size());
+  return start.empty() || start == mark;
+}
+
+namespace {
+
+/// Returns whether the file begins like HDF5, apart from some damage: a crash may leave zeros in place of the
+/// first bytes.
+bool looksLikeHdf5(const std::string& path) {
+  constexpr std::ptrdiff_t enough = 4; // of the eight bytes
+  std::string start = firstBytes(path, hdf5_mark.size());
+  start.resize(hdf5_mark.size(), '\0');
+  const auto equal = std::inner_product(hdf5_mark.begin(), hdf5_mark.end(), start.begin(), std::ptrdiff_t{0},
+                                        std::plus<>{}, std::equal_to<>{});
+  return equal >= enough || start == std::string(hdf5_mark.size(), '\0');
+}
+
+} // namespace
+
+Origin originOf(const std::string& path) {
+  try {
+    const RunFile opened(path);
+  } catch (const DamagedFile&) {
+    return looksLikeHdf5(path) ? Origin::damaged : Origin::foreign;
+  } catch (const ForeignFile&) {
+    return Origin::foreign;
+  }
+  return Origin::ours;
+}
+
+bool isOurs(const std::string& folder, const OwnFile& file) {
+  const std::string path = folder + "/" + file.name;
+  if (file.mark == hdf5_mark) return regularFileExists(path) && originOf(path) != Origin::foreign;
+  return begins(path, file.mark);
+}
+
+} // namespace partita

@@ -1,0 +1,167 @@
+"""Outputs of the commands: open descriptors, folders that cannot be read, and inputs under other names."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import support
+from support import complaints, finish, run, start, train
+
+NOBODY = 65534
+CLUSTER = Path(__file__).resolve().parents[2] / "clusters" / "abci.toml"
+
+
+class Descriptors(support.RunTest):
+    def setUp(self):
+        super().setUp()
+        self.log = self.write("log.txt", "kept\n")
+        self.predict = ("plan", "predict", self.deck, "--ranks", "1,2", "--json")
+
+    def assertAppended(self, result, *, table):
+        """The list follows what the log held before; then the table, if it goes there too."""
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(complaints(result), [])
+        text = self.log.read_text()
+        self.assertEqual(text[:5], "kept\n")
+        rows, end = json.JSONDecoder().raw_decode(text, 5)
+        self.assertEqual({row["ranks"] for row in rows}, {1, 2})
+        self.assertEqual(text[end:].startswith("\ncluster: "), table, text[end:])
+        if not table:
+            self.assertEqual(text[end:], "\n")
+        self.assertEqual({path.name for path in self.folder.iterdir()} - {"link"}, {"small.toml", "log.txt"})
+
+    def test_standard_output(self):
+        link = self.folder / "link"
+        link.symlink_to("/dev/stdout")
+        for mode in ("ab", "r+b"):  # >> appends; > goes on where it stands
+            for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", link):
+                with self.subTest(f"{mode} {name}"):
+                    self.log.write_text("kept\n")
+                    with self.log.open(mode) as file:
+                        file.seek(0, os.SEEK_END)
+                        result = finish(start(*self.predict, name, outputs=(file, subprocess.PIPE)))
+                    self.assertAppended(result, table=True)
+
+    def by_bash(self, redirection, name):
+        command = ["bash", "-c", f'"$@" {redirection}', self.log, os.path.abspath(sys.argv[1]), *self.predict, name]
+        return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+
+    def test_other_descriptors(self):
+        link = self.folder / "link"
+        link.symlink_to("/dev/fd/3")
+        for name in ("/dev/fd/3", "/proc/self/fd/3", link):
+            with self.subTest(name):
+                self.log.write_text("kept\n")
+                result = self.by_bash('3>>"$0"', name)
+                self.assertAppended(result, table=False)
+                self.assertIn("cluster: ", result.stdout)
+
+    def test_what_is_not_open_is_refused(self):
+        for redirection, number in (("", 3), ("", 777), ('3<"$0"', 3), (">&-", 1)):
+            with self.subTest(f"{redirection} {number}"):
+                result = self.by_bash(redirection, f"/dev/fd/{number}")
+                self.assertRefused(result, f"/dev/fd/{number}: descriptor {number} is not open for writing")
+                self.assertEqual(self.log.read_text(), "kept\n")
+
+    def test_a_descriptor_of_another_process(self):
+        """Nothing of what that process has written is replaced."""
+        with self.log.open("r+b") as file:
+            self.assertDone(run(*self.predict, f"/proc/{os.getpid()}/fd/{file.fileno()}"))
+        self.assertEqual(self.log.read_text()[:6], "kept\n[")
+
+
+class Folders(support.RunTest):
+    def test_a_folder_in_which_files_can_be_made_but_not_listed(self):
+        drop = self.folder / "drop"
+        drop.mkdir()
+        drop.chmod(0o1733)
+        self.addCleanup(drop.chmod, 0o755)
+        before = None
+        if os.geteuid() != 0:  # root may read everything
+            drop.chmod(0o333)
+        else:
+            self.folder.chmod(0o755)
+
+            def before():
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+
+        file = drop / "rows.json"
+        process = start("plan", "predict", self.deck, "--ranks", "1", "--json", file, before=before,
+                        environment={"HOME": str(self.folder)})
+        self.assertDone(finish(process))
+        drop.chmod(0o755)
+        self.assertEqual([path.name for path in drop.iterdir()], ["rows.json"])
+        self.assertEqual(json.loads(file.read_text())[0]["ranks"], 1)
+
+
+class Inputs(support.RunTest):
+    def setUp(self):
+        super().setUp()
+        self.run_directory = self.folder / "run"
+
+    def contents(self):
+        return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+
+    def assertWorked(self, result):
+        """Warnings are allowed."""
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def assertUntouched(self, result, before, target):
+        self.assertRefused(result, target, "also an input")
+        self.assertEqual(self.contents(), before)
+
+    def test_the_run_of_a_linked_checkpoint(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10", "checkpoint/keep=9")
+        checkpoints = self.run_directory / "checkpoints"
+        link, twice, folder = (self.folder / name for name in ("ck.h5", "twice.h5", "linked"))
+        link.symlink_to(Path("run", "checkpoints", "step-000000020.h5"))
+        twice.symlink_to("ck.h5")
+        folder.symlink_to(checkpoints)
+        twin = self.folder / "twin.npz"
+        os.link(self.run_directory / "parameters.h5", twin)
+        before = self.contents()
+        for path in (link, twice, folder / "step-000000020.h5"):
+            for target in (self.run_directory / "parameters.h5", checkpoints / "step-000000010.h5", twin):
+                with self.subTest(f"{path.name} {target.name}"):
+                    self.assertUntouched(run("evaluate", path, "--predictions", target), before, target)
+            self.assertUntouched(run("export", path, "-o", twin), before, twin)
+        self.assertWorked(run("evaluate", link, "--predictions", self.folder / "new.npz"))
+
+    def test_what_was_set_aside(self):
+        train(self.run_directory, self.deck)
+        (self.run_directory / "checkpoints").mkdir(exist_ok=True)
+        names = ("parameters.h5.superseded", "parameters.h5.superseded-2", "deck.toml.superseded",
+                 "summary.json.partial", "checkpoints/step-000000010.h5.superseded", "checkpoints/best.h5")
+        for name in names:
+            (self.run_directory / name).write_text("set aside")
+        mine = self.write("run/mine.superseded", "mine")
+        before = self.contents()
+        for name in names:
+            with self.subTest(name):
+                target = self.run_directory / name
+                for path in (self.run_directory, self.run_directory / "parameters.h5"):
+                    self.assertUntouched(run("evaluate", path, "--predictions", target), before, target)
+        self.assertWorked(run("evaluate", self.run_directory, "--predictions", mine))
+
+    def test_all_that_a_calibration_reads(self):
+        rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
+        data = [self.write(name, rows) for name in ("train.txt", "test.txt")]
+        cluster = self.write("cluster.toml", CLUSTER.read_bytes())
+        train(self.run_directory, self.deck, "data/kind=libsvm", "data/train_file=train.txt", "data/test_file=test.txt",
+              "data/classes=0", "data/samples=0", f"data/path={self.folder}", "strategy/kind=joint",
+              f"run/cluster={cluster}")
+        (self.run_directory / "parameters.h5.superseded").write_text("set aside")
+        before = self.contents()
+        for target in (cluster, *data, self.run_directory / "parameters.h5.superseded"):
+            with self.subTest(target.name):
+                result = run("plan", "calibrate", "--from", self.run_directory, "-o", target)
+                self.assertUntouched(result, before, target)
+        refined = self.folder / "refined.toml"
+        self.assertWorked(run("plan", "calibrate", "--from", self.run_directory, "-o", refined))
+
+
+if __name__ == "__main__":
+    support.main()

@@ -240,8 +240,10 @@ def has_name_of_run(folder, path):
     within, checkpoints = os.path.realpath(folder), os.path.realpath(os.path.join(folder, "checkpoints"))
     parent, last = os.path.split(os.path.abspath(path))
     for place, name in ((os.path.realpath(parent), last), os.path.split(os.path.realpath(path))):  # a link, its target
-        if (place == within and OWN_NAME.fullmatch(name)) or (place + os.sep).startswith(checkpoints + os.sep):
+        if place == within and OWN_NAME.fullmatch(name):
             return True
+        if place == checkpoints and (os.path.dirname(checkpoints) == within or name.startswith("step-")):
+            return True  # a link to a scratch folder, which may have files of others
     return False
 
 

@@ -559,6 +559,26 @@ class Disturbed(Protected):
         finish(processes[1], 60)
         self.assertFalse((self.run_directory / ".partita.lock").exists())
 
+    def test_a_lock_file_that_is_removed(self):
+        """The directory is where it was, so the run keeps what it has learnt."""
+        process = start("train", self.deck, self.ENDLESS, "-d", self.run_directory)
+        self.until_rows()
+        (self.run_directory / ".partita.lock").unlink()
+        result = self.stop(process, signal.SIGTERM)
+        self.assertEqual(result.returncode, 75, result.stderr)
+        self.assertEqual(len(support.checkpoints(self.run_directory)), 1)
+
+    def test_a_moved_run_writes_no_checkpoint_elsewhere(self):
+        process = start("train", self.deck, self.ENDLESS, "-d", self.run_directory)
+        self.until_rows()
+        self.run_directory.rename(self.folder / "moved")
+        self.run_directory.mkdir()
+        process.send_signal(signal.SIGTERM)
+        result = finish(process, 60)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("was moved or removed during the run", result.stderr)
+        self.assertEqual(list(self.run_directory.iterdir()), [])
+
     def test_a_reader_that_goes(self):
         process = start("train", self.deck, self.ENDLESS, "-d", self.run_directory)
         process.stdout.readline()

@@ -61,8 +61,10 @@ TEST_CASE("The phases of a run are what its strategy makes of it", "[plan]") {
 TEST_CASE("A run with more steps than can be added up is refused", "[plan]") {
   const auto refusal = [](const std::vector<std::string>& overrides, std::int64_t samples) -> std::string {
     try {
-      const RunLength length = planRunLength(effective(deckWith(overrides)), samples);
+      const RunConfig config = effective(deckWith(overrides));
+      const RunLength length = planRunLength(config, samples); // also of a run that has ended: never refused
       CHECK(length.total() > 0);
+      checkLength(config.run, length);
       CHECK(length.total() <= most_run_steps);
     } catch (const UserError& error) {
       return error.what();

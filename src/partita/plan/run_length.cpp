@@ -31,14 +31,6 @@ std::int64_t stepsOf(std::int64_t epochs, std::int64_t per_epoch) {
   return epochs > most_run_steps / per_epoch ? most_run_steps + 1 : epochs * per_epoch;
 }
 
-/// If sums of steps overflowed, a run would take itself for finished, and no signal could stop it.
-void checkTotal(const RunSection& run, const RunLength& length) {
-  if (length.total() <= most_run_steps) return;
-  throw UserError(std::string(run.steps > 0 ? "run/steps" : "run/epochs") +
-                  ": the run would have more than " + std::to_string(most_run_steps) +
-                  " steps in all its stages and phases (run/epochs, run/steps, strategy/recovery_epochs)");
-}
-
 } // namespace
 
 std::int64_t microbatchesOf(const StrategySection& strategy, std::int64_t rows) {
@@ -71,8 +63,15 @@ RunLength planRunLength(const RunConfig& config, std::int64_t samples) {
   }
   length.steps = config.run.steps > 0 ? config.run.steps : stepsOf(config.run.epochs, length.per_epoch);
   planOf(config.strategy).setPhases(config.strategy, length);
-  checkTotal(config.run, length);
   return length;
+}
+
+/// If sums of steps overflowed, a run would take itself for finished, and no signal could stop it.
+void checkLength(const RunSection& run, const RunLength& length) {
+  if (length.total() <= most_run_steps) return;
+  throw UserError(std::string(run.steps > 0 ? "run/steps" : "run/epochs") +
+                  ": the run would have more than " + std::to_string(most_run_steps) +
+                  " steps in all its stages and phases (run/epochs, run/steps, strategy/recovery_epochs)");
 }
 
 } // namespace partita

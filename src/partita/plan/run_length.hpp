@@ -49,7 +49,9 @@ struct RunLength {
 };
 
 /// The length of a run on a training set of `samples`. Throws UserError if the training set is smaller than a
-/// batch, and if the run would have more steps than `most_run_steps`.
+/// batch.
 RunLength planRunLength(const RunConfig& config, std::int64_t samples);
+/// Throws UserError if a run that is to begin would have more steps than `most_run_steps`.
+void checkLength(const RunSection& run, const RunLength& length);
 
 } // namespace partita

@@ -116,7 +116,7 @@ void checkLabels(const Partition& partition, const DataSets& sets) {
 
 void checkTraining(const RunConfig& config, const DataSets& sets, const Partition& partition,
                    const GridPlan& grid) {
-  planRunLength(config, sets.train.size());
+  checkLength(config.run, planRunLength(config, sets.train.size()));
   checkClasses(sets.train);
   checkAugmentation(config.data, sets.shape);
   if (config.training.batch < grid.replicas && !planOf(config.strategy).atOwnPace()) {

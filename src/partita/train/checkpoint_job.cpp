@@ -64,6 +64,7 @@ void CheckpointJob::write(const Communicator& comm) {
   try {
     collectively(comm, [&] {
       std::error_code error;
+      require_place();
       if (comm.rank() == 0) fs::create_directories(fs::path(partial).parent_path(), error);
       if (error) throw UserError(partial + ": " + error.message());
     });
@@ -80,6 +81,8 @@ void CheckpointJob::write(const Communicator& comm) {
 }
 
 void CheckpointJob::publish(const std::string& run_directory, std::size_t keep) {
+  const std::string elsewhere = failureOf(require_place);
+  if (!elsewhere.empty()) failure = elsewhere;
   if (failure.empty()) {
     failure = failureOf([&] {
       for (const std::string& file : growingFilesIn(run_directory)) syncFile(file);
@@ -91,7 +94,7 @@ void CheckpointJob::publish(const std::string& run_directory, std::size_t keep) 
     });
   }
   std::error_code ignored;
-  if (!failure.empty()) fs::remove(partial, ignored);
+  if (!failure.empty() && elsewhere.empty()) fs::remove(partial, ignored);
   state = State::named;
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct CheckpointJob {
 
   std::vector<Copy> copies; ///< to be made by the thread
   std::string partial, final_name;
+  std::function<void()> require_place; ///< throws UserError if the run directory is elsewhere by now
   RunFileContent content;
   RunNumbers numbers; ///< of this rank; later the sum over all
   int compression = 0;

@@ -29,6 +29,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   auto job = std::make_shared<CheckpointJob>();
   job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));
   job->partial = job->final_name + ".partial";
+  job->require_place = [directory = _run.directory] { directory.requireInPlace(); };
   job->compression = static_cast<int>(_run.config.checkpoint.compression);
   _snapshot.take(space, position, updaters, *job);
   job->numbers.strategy = _numbers;
@@ -106,10 +107,7 @@ void Checkpointer::reportResult() {
 /// get lost.
 void Checkpointer::publish() {
   _job->state = CheckpointJob::State::naming;
-  _job->failure = failureOf([&] {
-    _run.directory.requireInPlace();
-    _run.monitor.flushHistory();
-  });
+  _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
   _thread.submit([job = _job, folder = _run.directory.file("."), keep = _run.config.checkpoint.keep] {
     job->publish(folder, keep);
   });

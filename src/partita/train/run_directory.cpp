@@ -99,17 +99,19 @@ void writeEffectiveDeck(const std::string& run_directory, const std::string& dec
 /// An advisory lock that the system releases with the process, however that ends.
 class RunDirectory::Lock {
  public:
-  explicit Lock(const std::string& folder) : _path(folder + "/" + lock_name), _name(ownName()) {
+  explicit Lock(const std::string& folder)
+      : _folder(folder), _path(folder + "/" + lock_name), _name(ownName()) {
     do {
       take(folder);
     } while (!isStillThere()); // the previous holder has just removed the file that it had locked
+    _known = stat(folder.c_str(), &_place) == 0;
     // If there is no room for the name, the lock holds without it.
     _named = ftruncate(_file, 0) == 0 &&
              pwrite(_file, _name.data(), _name.size(), 0) == static_cast<ssize_t>(_name.size());
   }
   ~Lock() {
     if (_file < 0) return;
-    if (isStillThere()) unlink(_path.c_str()); // otherwise it may be the lock of another run
+    if (_locked && isStillThere()) unlink(_path.c_str()); // otherwise it may be the lock of another run
     close(_file);
   }
   Lock(const Lock&) = delete;
@@ -118,6 +120,16 @@ class RunDirectory::Lock {
   /// The text that other ranks find in the file; empty if there was no room for it.
   std::string token() const { return _named ? _name : std::string(); }
 
+  /// Returns whether the path leads nowhere by now, or to another folder. An error of the file system says
+  /// nothing about that, nor does a lock file that somebody has removed.
+  bool folderMoved() const {
+    struct stat now {};
+    if (!_known) return false;
+    if (stat(_folder.c_str(), &now) != 0) return errno == ENOENT || errno == ENOTDIR;
+    return now.st_dev != _place.st_dev || now.st_ino != _place.st_ino;
+  }
+
+ private:
   /// Returns whether the path still leads to the locked file.
   bool isStillThere() const {
     struct stat by_name {
@@ -126,7 +138,6 @@ class RunDirectory::Lock {
            by_name.st_dev == by_file.st_dev && by_name.st_ino == by_file.st_ino;
   }
 
- private:
   /// Throws without running the destructor, which would remove another run's file.
   [[noreturn]] void refuse(const std::string& message) {
     if (_file >= 0) close(_file);
@@ -142,7 +153,8 @@ class RunDirectory::Lock {
     const ssize_t size = pread(_file, text.data(), text.size() - 1, 0);
     if (size < 0 || (size > 0 && std::strncmp(text.data(), lock_mark, std::strlen(lock_mark)) != 0))
       refuse(_path + ": is not a Partita file and would be overwritten; choose another run directory");
-    if (flock(_file, LOCK_EX | LOCK_NB) == 0) return;
+    _locked = flock(_file, LOCK_EX | LOCK_NB) == 0;
+    if (_locked) return;
     const int reason = errno;
     const std::string holder = firstLine(text.data());
     if (reason == EWOULDBLOCK)
@@ -151,9 +163,11 @@ class RunDirectory::Lock {
                  "): make sure that no other job uses it");
   }
 
-  std::string _path, _name;
+  std::string _folder, _path, _name;
   int _file = -1;
-  bool _named = false;
+  bool _named = false, _locked = false;
+  struct stat _place {}; ///< of the folder, if that is known
+  bool _known = false;
 };
 
 RunDirectory::RunDirectory(const Communicator& world, std::string path) : _path(std::move(path)) {
@@ -190,7 +204,7 @@ void RunDirectory::requireVisible(const Communicator& world) const {
 }
 
 bool RunDirectory::moved() const {
-  return _lock != nullptr && !_lock->isStillThere();
+  return _lock != nullptr && _lock->folderMoved();
 }
 
 void RunDirectory::requireInPlace() const {
@@ -235,12 +249,12 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
       Log::warning("a link in the run directory was renamed to " + path +
                    ": the run writes a file of its own in its place");
     keepEditedDeck(_path, deck);
+    writeEffectiveDeck(_path, deck); // before anything is removed, because it may fail
     if (start.overwrite && !own) discardResults(_path, start.file);
     for (const std::string& path : setResultsAside(_path, kept))
       Log::info("a result of an earlier run was renamed to " + path);
     for (const std::string& path : setAsideLater(_path, own ? fs::weakly_canonical(start.file).string() : ""))
       Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
-    writeEffectiveDeck(_path, deck);
   });
 }
 
@@ -248,7 +262,7 @@ bool RunDirectory::takeCheckpointRequest() const {
   constexpr std::uintmax_t most_bytes = 256; // for `touch` or `echo`; a larger file is somebody's data
   const std::string request = file("output_now");
   std::error_code missing, ignored;
-  const std::uintmax_t size = exists() ? fs::file_size(request, missing) : most_bytes + 1;
+  const std::uintmax_t size = exists() && !moved() ? fs::file_size(request, missing) : most_bytes + 1;
   return !missing && size <= most_bytes && fs::remove(request, ignored);
 }
 

@@ -33,8 +33,8 @@ class RunDirectory {
                const TakenOver& taken) const;
 
   bool exists() const { return !_path.empty(); }
-  /// Returns whether the lock file at its path is no longer that of this run: the folder was renamed, removed
-  /// or replaced, and another run may use the path by now. Rank 0 alone knows; always false on other ranks.
+  /// Returns whether its path no longer leads to it: the folder was renamed, removed or replaced, and another
+  /// run may use the path by now. Rank 0 alone knows; always false on other ranks.
   bool moved() const;
   void requireInPlace() const;                    ///< throws UserError if it was moved
   bool owns(const std::string& checkpoint) const; ///< is the file one of this directory's checkpoints?

@@ -111,9 +111,11 @@ std::vector<PartialFile> partialFiles(const std::string& run_directory) {
 
 /// Returns whether a killed run may have left the file: it is empty, or has zeros or our content.
 bool isUnfinished(const PartialFile& file) {
-  const bool like_ours =
-      begins(file.path, file.mark) || begins(file.path, std::string(file.mark.size(), '\0'));
-  return like_ours && (file.mark != hdf5_mark || !isForeignHdf5(file.path));
+  std::error_code ignored;
+  if (!fs::is_regular_file(file.path, ignored)) return false;
+  const std::string start = firstBytes(file.path, file.mark.size());
+  const bool zeros = start.find_first_not_of('\0') == std::string::npos; // or empty
+  return (zeros || start == file.mark) && (file.mark != hdf5_mark || !isForeignHdf5(file.path));
 }
 
 /// Renames a link; if `copied`, a copy of the file to which it leads takes its place.
@@ -125,7 +127,9 @@ std::string setLinkAside(const std::string& path, bool copied) {
     fs::remove(partial, ignored);
     failFile(partial, "cannot be written", failure.value());
   }
+  if (copied) fs::permissions(partial, fs::perms::owner_write, fs::perm_options::add, ignored);
   std::string aside = setAside(path);
+  if (copied) syncFile(partial);
   if (copied) publishFile(partial, path);
   return aside;
 }

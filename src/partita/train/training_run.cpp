@@ -172,7 +172,8 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
       checkContinuedLog(config, directory, restart, same_course, setup.grid.replicas());
   });
   collectively(world, [&] {
-    checkFiles(config, length, static_cast<std::int64_t>(plans.sets.train.size()), directory.scratch());
+    if (restart.start.phase == RunPhase::training)
+      checkFiles(config, length, static_cast<std::int64_t>(plans.sets.train.size()), directory.scratch());
   });
   if (!continued.prepared) {
     directory.prepare(
@@ -227,7 +228,8 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   monitor.pump();
   printTimes();
   if (!done) {
-    if (trace != nullptr) trace->write(directory.file("trace.json"));
+    const bool in_place = !broadcast(world, std::string(directory.moved() ? "" : "in place")).empty();
+    if (trace != nullptr && in_place) trace->write(directory.file("trace.json"));
     return ended(continued, reportStop(config, control, checkpointer, directory, kept));
   }
 

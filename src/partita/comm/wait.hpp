@@ -56,13 +56,15 @@ void wait(MPI_Request& request, const WaitedFor& what, MPI_Status* status = MPI_
 /// not while such a function itself waits.
 class IdleHook {
  public:
+  /// Hooks of all waits are called at each look, so they must be cheap; the others only while the rank sleeps
+  /// between looks.
   enum class When { long_waits, all_waits };
   explicit IdleHook(std::function<void()> call, When when = When::long_waits);
   ~IdleHook();
   IdleHook(const IdleHook&) = delete;
   IdleHook& operator=(const IdleHook&) = delete;
 
-  void call(When now) const; ///< if it is a hook of such waits
+  void call(When now) const; ///< calls the function if it belongs to such waits
 
  private:
   std::function<void()> _call;

@@ -24,7 +24,7 @@ MARK = "<!DOCTYPE html>\n<!-- A report of Partita -->\n"
 OWN_NAME = re.compile(r"((deck\.toml|(history|workers|decisions)\.csv|(summary|trace)\.json|parameters\.h5)"
                       r"(\.partial|\.superseded.*)?|\.partita\.lock|output_now|checkpoints)", re.DOTALL)
 MOST_LINKS, STANDARD_OUTPUT = 40, 1
-INPUTS = ("deck.toml", "history.csv", "summary.json", "trace.json", "parameters.h5")
+INPUTS = ("deck.toml", "history.csv", "summary.json", "trace.json")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the browser runs no script and loads nothing
 
 
@@ -212,7 +212,7 @@ def page(run):
     found = [(identity, name, content) for identity, name, draw in SECTIONS if (content := draw(run)) is not None]
     links = element("nav", *(element("a", name, href=f"#{identity}") for identity, name, _ in found),
                     aria_label="Sections")
-    used = [name for name in INPUTS if os.path.isfile(os.path.join(run.folder, name)) and name != "parameters.h5"]
+    used = [name for name in INPUTS if os.path.isfile(os.path.join(run.folder, name))]
     footer = element("footer", f"Written by Partita's report.py from {', '.join(used)} of {run.name}.")
     head = element("head", element("meta", charset="utf-8"),
                    element("meta", http_equiv="Content-Security-Policy", content=POLICY),

@@ -23,7 +23,7 @@ struct Shift {
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
     Real* x = &matrix(i, 0);
-    const std::int64_t place = row.placeOfLargest(width, [=](std::int64_t j) { return x[j]; }), end = width;
+    const std::int64_t place = row.placeOfLargest(x, width), end = width;
     const Real largest = x[place];
     row.each(width, [=](std::int64_t j) { x[j] -= largest; });
     const Real sum = row.sum(width, [=](std::int64_t j) { return x[j]; });

@@ -101,13 +101,15 @@ TEST_CASE("There is no global fence in the sources", "[core]") {
 TEST_CASE("Every kernel has a label of ours", "[core]") {
   const auto& sources = programSources();
   // These files pass on the label of their caller. Loops of a team within a kernel have none.
-  const std::set<std::string> pass_on{"loops.hpp", "rows.hpp", "channels.hpp", "pool.cpp",
-                                      "typed_matrix.cpp"};
+  const std::set<std::string> pass_on{"loops.hpp", "rows.hpp", "channels.hpp",
+                                      "packs.hpp", "pool.cpp", "typed_matrix.cpp"};
   const auto kernels =
       findAll(sources, "parallel_(?:for|reduce|scan)\\( ?(?! ?Kokkos::T)(\"[^\"]*|label,|.)");
   const auto loops = findAll(
-      sources, "[^d] (?:forEach(?:Element|Value|Run|Row|Image|Channel|Place)|sumColumns|addScaled)\\( "
-               "?space, (\"[^\"]*|label,|.)");
+      sources,
+      "[^d] "
+      "(?:forEach(?:Element|Value|Run|Row|Image|Channel|Place|Pack|ChannelPack)|sumColumns|addScaled)\\( "
+      "?space, (\"[^\"]*|label,|.)");
   CHECK(kernels.size() > 10);
   CHECK(loops.size() > 40);
   for (const auto* calls : {&kernels, &loops}) {
@@ -147,15 +149,16 @@ TEST_CASE("No kernel has the name of a region", "[core]") {
   for (const auto& [label, path] : findAll(sources, "Region \\w+\\(\\w+, \"([^\"]*)")) regions.insert(label);
   CHECK(regions.size() > 15);
   // Tools that count by name would add the two together.
-  for (const auto& [label, path] : findAll(sources, "(?:parallel_(?:for|reduce|scan)\\(|(?:forEach(?:Element|"
-                                                    "Value|Run)|sumColumns)\\( ?space,) ?\"([^\"]*)")) {
+  for (const auto& [label, path] :
+       findAll(sources, "(?:parallel_(?:for|reduce|scan)\\(|(?:forEach(?:Element|"
+                        "Value|Run|Pack|ChannelPack)|sumColumns)\\( ?space,) ?\"([^\"]*)")) {
     INFO(path << ": " << label);
     CHECK(regions.count(label) == 0);
   }
 }
 
 TEST_CASE("What a device may run calls nothing that only a host has", "[core]") {
-  static const std::regex types("std::(u?int(8|16|32|64)_t|size_t|ptrdiff_t)\\b"); // only names
+  static const std::regex types("std::(u?int(8|16|32|64)_t|uintptr_t|size_t|ptrdiff_t)\\b"); // only names
   static const std::regex host_only("std::|\\b(throw|new|delete|printf)\\b");
   const auto bodies = deviceCode(programSources(), "KOKKOS_(LAMBDA|CLASS_LAMBDA|FUNCTION|INLINE_FUNCTION)");
   CHECK(bodies.size() > 30);

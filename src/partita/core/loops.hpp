@@ -163,6 +163,22 @@ struct TeamColumnSums {
   }
 };
 
+/// Rows so few that a thread adds up a column also on a device: a team would have nothing for most threads.
+constexpr std::int64_t few_rows = 32;
+
+template <class Body, class Stored>
+struct ThreadColumnSum {
+  Body body;
+  std::int64_t rows;
+  Stored* sums;
+  bool accumulate;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t column) const {
+    Real own = 0;
+    for (std::int64_t row = 0; row < rows; ++row) own += body(row, column);
+    sums[column] = fromReal<Stored>(own + (accumulate ? toReal(sums[column]) : Real(0)));
+  }
+};
+
 template <class Sums>
 LargeTeam columnTeams(const ExecSpace& space, std::int64_t columns) {
   const auto teams = static_cast<int>((columns + Sums::columns_per_team - 1) / Sums::columns_per_team);
@@ -192,6 +208,11 @@ template <class Body, class Stored>
 void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
                 const Body& body, Stored* sums, bool accumulate) {
   if constexpr (row_teams) {
+    if (rows <= detail::few_rows) {
+      Kokkos::parallel_for(label, Range(space, 0, columns),
+                           detail::ThreadColumnSum<Body, Stored>{body, rows, sums, accumulate});
+      return;
+    }
     using Sums = detail::TeamColumnSums<Body, Stored>;
     Kokkos::parallel_for(label, detail::columnTeams<Sums>(space, columns),
                          Sums{body, rows, columns, sums, accumulate});

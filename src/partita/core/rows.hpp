@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/loops.hpp"
+#include "partita/core/packs.hpp"
 
 /// Kernels that reduce and rewrite the rows of a matrix. A kernel is written once, with the operations of a
 /// `row`: on a host back end one thread has a row, and on a device a team, whose threads access neighbouring
@@ -31,6 +31,23 @@ struct RowOfThread {
     std::int64_t best = 0;
     for (std::int64_t i = 1; i < count; ++i) best = value(i) > value(best) ? i : best;
     return best;
+  }
+  template <class Stored>
+  KOKKOS_INLINE_FUNCTION std::int64_t placeOfLargest(const Stored* values, std::int64_t count) const {
+    return placeOfLargest(count, [=](std::int64_t i) { return toReal(values[i]); });
+  }
+  /// function(values[0], 0) + ... in partial sums, in the type of the function.
+  template <class Stored, class Function>
+  KOKKOS_INLINE_FUNCTION auto sumOf(const Stored* values, std::int64_t count,
+                                    const Function& function) const {
+    return laneSum(count, [=](std::int64_t i) { return function(toReal(values[i]), i); });
+  }
+  /// to[i] = function(from[i], i), where `to` may be `from`.
+  template <class Stored, class Function>
+  KOKKOS_INLINE_FUNCTION void map(const Stored* from, Stored* to, std::int64_t count,
+                                  const Function& function) const {
+    PARTITA_INDEPENDENT
+    for (std::int64_t i = 0; i < count; ++i) to[i] = fromReal<Stored>(function(toReal(from[i]), i));
   }
   /// Calls body(i) for every i < count; values must be independent.
   template <class Body>
@@ -74,11 +91,50 @@ class FirstLargest {
   Found& _found;
 };
 
+/// A row as work for a team: packs of its values if they may be read in packs, then the values that are left.
+template <class Stored>
+class PackedRow {
+ public:
+  KOKKOS_INLINE_FUNCTION PackedRow(const Stored* values, std::int64_t count, bool aligned)
+      : _values(values), _packs(aligned ? count / values_per_pack : 0),
+        _items(count - _packs * (values_per_pack - 1)) {}
+
+  KOKKOS_INLINE_FUNCTION std::int64_t items() const { return _items; }
+
+  /// Calls body(value, its place) for the values of an item.
+  template <class Body>
+  KOKKOS_INLINE_FUNCTION void visit(std::int64_t item, const Body& body) const {
+    if (item >= _packs) return body(toReal(_values[placeOf(item)]), placeOf(item));
+    const auto pack = Pack<values_per_pack>::load(_values + placeOf(item));
+    for (int k = 0; k < values_per_pack; ++k) body(pack.of[k], placeOf(item) + k);
+  }
+  /// to[place] = function(value, place) for the values of an item.
+  template <class Function>
+  KOKKOS_INLINE_FUNCTION void map(std::int64_t item, Stored* to, const Function& function) const {
+    const std::int64_t first = placeOf(item);
+    if (item >= _packs) {
+      to[first] = fromReal<Stored>(function(toReal(_values[first]), first));
+      return;
+    }
+    auto pack = Pack<values_per_pack>::load(_values + first);
+    for (int k = 0; k < values_per_pack; ++k) pack.of[k] = function(pack.of[k], first + k);
+    Pack<values_per_pack>::store(to + first, pack);
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION std::int64_t placeOf(std::int64_t item) const {
+    return item < _packs ? item * values_per_pack : item + _packs * (values_per_pack - 1);
+  }
+
+  const Stored* _values;
+  std::int64_t _packs, _items;
+};
+
 } // namespace detail
 
 /// The operations of a row that a team computes. All threads of the team call them together and get the same
-/// results; after `each` and `once` every thread sees what they have written. Sums have a fixed order, which
-/// is a tree.
+/// results; after `each` and `once` every thread sees what they have written. `each` may overwrite what was
+/// reduced before it. Sums have a fixed order, which is a tree.
 struct RowOfTeam {
   static constexpr bool recomputes = true;
   const Team::member_type& member;
@@ -97,17 +153,47 @@ struct RowOfTeam {
   }
   template <class Value>
   KOKKOS_INLINE_FUNCTION std::int64_t placeOfLargest(std::int64_t count, const Value& value) const {
-    detail::FirstLargest::Found found;
+    using Found = detail::FirstLargest::Found;
+    return firstLargest(count, count, [&](std::int64_t i, Found& own) {
+      if (const Real here = value(i); here > own.value) own = {here, i};
+    });
+  }
+  template <class Stored>
+  KOKKOS_INLINE_FUNCTION std::int64_t placeOfLargest(const Stored* values, std::int64_t count) const {
+    using Found = detail::FirstLargest::Found;
+    const detail::PackedRow<Stored> row(values, count, alignedForPacks(values));
+    return firstLargest(count, row.items(), [&](std::int64_t item, Found& own) {
+      row.visit(item, [&](Real value, std::int64_t place) {
+        if (value > own.value) own = {value, place};
+      });
+    });
+  }
+  template <class Stored, class Function>
+  KOKKOS_INLINE_FUNCTION auto sumOf(const Stored* values, std::int64_t count,
+                                    const Function& function) const {
+    using Number = decltype(function(Real(0), std::int64_t{0}));
+    const detail::PackedRow<Stored> row(values, count, alignedForPacks(values));
+    Number total = 0;
     Kokkos::parallel_reduce(
-        Kokkos::TeamVectorRange(member, count),
-        [&](std::int64_t i, detail::FirstLargest::Found& own) {
-          if (const Real here = value(i); here > own.value) own = {here, i};
+        Kokkos::TeamVectorRange(member, row.items()),
+        [&](std::int64_t item, Number& own) {
+          row.visit(item, [&](Real value, std::int64_t place) { own += function(value, place); });
         },
-        detail::FirstLargest(found));
-    return found.place < count ? found.place : 0; // none is found if all are NaN or -infinity
+        total);
+    return total;
+  }
+  template <class Stored, class Function>
+  KOKKOS_INLINE_FUNCTION void map(const Stored* from, Stored* to, std::int64_t count,
+                                  const Function& function) const {
+    const detail::PackedRow<Stored> row(from, count, alignedForPacks(from, to));
+    member.team_barrier(); // others may still read what is overwritten now
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, row.items()),
+                         [&](std::int64_t item) { row.map(item, to, function); });
+    member.team_barrier();
   }
   template <class Body>
   KOKKOS_INLINE_FUNCTION void each(std::int64_t count, const Body& body) const {
+    member.team_barrier(); // others may still read what is overwritten now
     Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), body);
     member.team_barrier();
   }
@@ -115,6 +201,15 @@ struct RowOfTeam {
   KOKKOS_INLINE_FUNCTION void once(const Body& body) const {
     Kokkos::single(Kokkos::PerTeam(member), body);
     member.team_barrier();
+  }
+
+ private:
+  template <class Look>
+  KOKKOS_INLINE_FUNCTION std::int64_t firstLargest(std::int64_t count, std::int64_t items,
+                                                   const Look& look) const {
+    detail::FirstLargest::Found found;
+    Kokkos::parallel_reduce(Kokkos::TeamVectorRange(member, items), look, detail::FirstLargest(found));
+    return found.place < count ? found.place : 0; // none is found if all are NaN or -infinity
   }
 };
 

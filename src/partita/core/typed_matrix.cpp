@@ -1,6 +1,6 @@
 #include "partita/core/typed_matrix.hpp"
 
-#include "partita/core/loops.hpp"
+#include "partita/core/packs.hpp"
 
 namespace partita {
 
@@ -11,8 +11,10 @@ struct AddScaled {
   Stored* to;
   const Stored* what;
   KernelFactor factor;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    to[i] = fromReal<Stored>(toReal(to[i]) + factor.value() * toReal(what[i]));
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t i) const {
+    const Real f = factor.value();
+    P::store(to + i, P::map([=](Real a, Real b) { return a + f * b; }, P::load(to + i), P::load(what + i)));
   }
 };
 
@@ -47,8 +49,8 @@ void addScaled(const ExecSpace& space, const char* label, const TypedMatrix& to,
                   "a sum of matrices that do not fit");
   withStored(to.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachValue(space, label, to.size(),
-                 AddScaled<Stored>{to.as<Stored>(), what.as<Stored>(), factor.inKernel()});
+    const AddScaled<Stored> body{to.as<Stored>(), what.as<Stored>(), factor.inKernel()};
+    forEachPack(space, label, to.size(), alignedForPacks(body.to, body.what), body);
   });
 }
 

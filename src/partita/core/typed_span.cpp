@@ -1,7 +1,7 @@
 #include "partita/core/typed_span.hpp"
 
 #include "partita/core/error.hpp"
-#include "partita/core/loops.hpp"
+#include "partita/core/packs.hpp"
 
 namespace partita {
 
@@ -12,8 +12,10 @@ struct Convert {
   const From* from;
   To* to;
   KernelFactor factor;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    to[i] = fromReal<To>(factor.value() * toReal(from[i]));
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t i) const {
+    const Real f = factor.value();
+    P::store(to + i, P::map([=](Real value) { return f * value; }, P::load(from + i)));
   }
 };
 
@@ -25,9 +27,9 @@ void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to,
     withStored(to.precision, [&](auto wanted) {
       using From = decltype(stored);
       using To = decltype(wanted);
-      forEachValue(space, "partita::convert", from.size,
-                   Convert<From, To>{static_cast<const From*>(from.data), static_cast<To*>(to.data),
-                                     factor.inKernel()});
+      const Convert<From, To> body{static_cast<const From*>(from.data), static_cast<To*>(to.data),
+                                   factor.inKernel()};
+      forEachPack(space, "partita::convert", from.size, alignedForPacks(body.from, body.to), body);
     });
   });
 }

@@ -2,23 +2,29 @@
 
 #include "partita/core/loops.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace partita {
 
 namespace {
 
-/// An item has the four bytes of a word, the first in its lowest bits.
+/// A word has four bytes, the first in its lowest bits. An item has every `items`-th word.
 struct StandardiseBytes {
+  /// Enough to keep the link to host memory busy, and few enough to leave most of a device to the kernels
+  /// that compute meanwhile.
+  static constexpr std::int64_t most_items = 1 << 14;
   const std::uint32_t* words;
   Real* values;
-  std::int64_t size; // values
+  std::int64_t size, items; // size: of values
   Real shift, scale;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
-    const std::uint32_t word = words[item];
-    for (int k = 0; k < 4 && 4 * item + k < size; ++k)
-      values[4 * item + k] = (static_cast<Real>(word >> 8 * k & 0xFFU) - shift) * scale;
+    for (std::int64_t number = item; 4 * number < size; number += items) {
+      const std::uint32_t word = words[number];
+      for (int k = 0; k < 4 && 4 * number + k < size; ++k)
+        values[4 * number + k] = (static_cast<Real>(word >> 8 * k & 0xFFU) - shift) * scale;
+    }
   }
 };
 
@@ -46,8 +52,9 @@ void BatchUpload::copyFeatures(const HostBatch& from, const Matrix& to) {
   if (rows * width == 0) return;
   if (_map == nullptr)
     return Kokkos::deep_copy(_stream->space(), to, PinnedMatrix(from.features.data(), rows, width));
-  forEachValue(_stream->space(), "partita::BatchUpload::standardise", (rows * width + 3) / 4,
-               StandardiseBytes{from.bytes.data(), to.data(), rows * width, _map->shift, _map->scale});
+  const std::int64_t size = rows * width, items = std::min((size + 3) / 4, StandardiseBytes::most_items);
+  forEachValue(_stream->space(), "partita::BatchUpload::standardise", items,
+               StandardiseBytes{from.bytes.data(), to.data(), size, items, _map->shift, _map->scale});
 }
 
 BatchUpload::Uploaded BatchUpload::next(const ExecSpace& space, const HostBatch& from, std::int64_t rows,

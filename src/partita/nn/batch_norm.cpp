@@ -126,13 +126,34 @@ struct InputGradient {
   Stored* grad_in;
   std::int64_t channels, places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
+  bool aligned() const { return alignedForPacks(in, grad, mean, inverse, scale, constant, slope, grad_in); }
+
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t row, std::int64_t place,
+                                         std::int64_t channel) const {
     const std::int64_t i = (row * places + place) * channels + channel;
-    grad_in[i] = fromReal<Stored>(
-        inverse[channel] * scale[channel] *
-        (toReal(grad[i]) - constant[channel] - (toReal(in[i]) - mean[channel]) * slope[channel]));
+    const auto factor =
+        P::map([](Real a, Real b) { return a * b; }, P::load(inverse + channel), P::load(scale + channel));
+    P::store(grad_in + i,
+             P::map([](Real f, Real g, Real c, Real x, Real m, Real s) { return f * (g - c - (x - m) * s); },
+                    factor, P::load(grad + i), P::load(constant + channel), P::load(in + i),
+                    P::load(mean + channel), P::load(slope + channel)));
   }
 };
+
+/// Images as the kernels add them up: where they have few places, a team of a device has several as one,
+/// which lie side by side.
+struct JoinedImages {
+  std::int64_t rows, places;
+};
+
+JoinedImages joined(std::int64_t rows, std::int64_t places) {
+  constexpr std::int64_t most_places = 1024;
+  if (!row_teams) return {rows, places};
+  std::int64_t images = std::max(std::int64_t{1}, std::min(rows, most_places / places));
+  while (rows % images != 0) --images;
+  return {rows / images, places * images};
+}
 
 Vector part(const Vector& values, std::int64_t begin, std::int64_t size) {
   return Vector(values.data() + begin, size);
@@ -183,19 +204,20 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const TypedMat
                  TakeRunning{_mean.data(), _variance.data(), mean, inverse, epsilon});
     return;
   }
-  const std::int64_t rows = in.rows;
-  const Sums sums = sumsIn(pass, rows);
+  const JoinedImages images = joined(in.rows, _places);
+  const Sums sums = sumsIn(pass, images.rows);
   Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels;
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachImage(space, "partita::BatchNorm::moments_kernel", rows, _places, _channels,
-                 ChannelMoments<Stored>{in.as<Stored>(), sums.first, sums.second, _channels, _places});
+    forEachImage(space, "partita::BatchNorm::moments_kernel", images.rows, images.places, _channels,
+                 ChannelMoments<Stored>{in.as<Stored>(), sums.first, sums.second, _channels, images.places});
   });
-  forEachRow(space, "partita::BatchNorm::sum_of_means_kernel", _channels, rows,
-             SumOfMeans{sums.first, sum, count, rows, _channels, _places});
+  forEachRow(space, "partita::BatchNorm::sum_of_means_kernel", _channels, images.rows,
+             SumOfMeans{sums.first, sum, count, images.rows, _channels, images.places});
   sumOverRanks(space, pass, part(sums.all, _channels, _channels + 1));
-  forEachRow(space, "partita::BatchNorm::sum_of_squares_kernel", _channels, rows,
-             SumOfSquares{sums.first, sums.second, sum, count, squares, rows, _channels, _places});
+  forEachRow(
+      space, "partita::BatchNorm::sum_of_squares_kernel", _channels, images.rows,
+      SumOfSquares{sums.first, sums.second, sum, count, squares, images.rows, _channels, images.places});
   sumOverRanks(space, pass, part(sums.all, 0, _channels));
   const bool counts = !pass.again;
   forEachValue(space, "partita::BatchNorm::conclude_kernel", _channels,
@@ -212,10 +234,16 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMat
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      forEachChannel(space, "partita::BatchNorm::forward_kernel", in.rows, _places, _channels,
-                     Normalise<decltype(act), Stored>{act, in.as<Stored>(), ChannelStatistics{mean, inverse},
-                                                      _scale.values.data(), _shift.values.data(),
-                                                      out.as<Stored>(), _channels, _places});
+      const Normalise<decltype(act), Stored> body{act,
+                                                  in.as<Stored>(),
+                                                  ChannelStatistics{mean, inverse},
+                                                  _scale.values.data(),
+                                                  _shift.values.data(),
+                                                  out.as<Stored>(),
+                                                  _channels,
+                                                  _places};
+      forEachChannelPack(space, "partita::BatchNorm::forward_kernel", in.rows, _places, _channels,
+                         body.aligned(), body);
     });
   });
 }
@@ -226,32 +254,34 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
   const Region region(space, "partita::BatchNorm::backward", Phase::elementwise);
   const std::int64_t rows = in.rows;
   const Real *mean = saved.data(), *inverse = mean + _channels;
-  const Sums sums = sumsIn(pass, rows);
+  const JoinedImages images = joined(rows, _places);
+  const Sums sums = sumsIn(pass, images.rows);
   Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      forEachImage(space, "partita::BatchNorm::gradient_sums_kernel", rows, _places, _channels,
+      forEachImage(space, "partita::BatchNorm::gradient_sums_kernel", images.rows, images.places, _channels,
                    GradientSums<decltype(act), Stored>{act, in.as<Stored>(), out.as<Stored>(),
                                                        ChannelStatistics{mean, inverse}, _scale.values.data(),
                                                        _shift.values.data(), grad_out.as<Stored>(),
-                                                       sums.first, sums.second, _channels, _places});
+                                                       sums.first, sums.second, _channels, images.places});
     });
   });
-  forEachRow(space, "partita::BatchNorm::parameter_gradients_kernel", _channels, rows,
+  forEachRow(space, "partita::BatchNorm::parameter_gradients_kernel", _channels, images.rows,
              ParameterGradients{sums.first, sums.second, all_sums, all_products, count,
-                                _shift.gradient.data(), _scale.gradient.data(), rows, _channels, _places,
-                                pass.accumulate});
+                                _shift.gradient.data(), _scale.gradient.data(), images.rows, _channels,
+                                images.places, pass.accumulate});
   if (grad_in.size() == 0) return;
   if (pass.training) sumOverRanks(space, pass, sums.all);
   forEachValue(space, "partita::BatchNorm::mean_gradients_kernel", _channels,
                MeanGradients{all_sums, all_products, inverse, count, pass.training});
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachChannel(space, "partita::BatchNorm::backward_kernel", rows, _places, _channels,
-                   InputGradient<Stored>{in.as<Stored>(), grad_out.as<Stored>(), mean, inverse,
-                                         _scale.values.data(), all_sums, all_products, grad_in.as<Stored>(),
-                                         _channels, _places});
+    const InputGradient<Stored> body{
+        in.as<Stored>(), grad_out.as<Stored>(), mean,      inverse, _scale.values.data(), all_sums,
+        all_products,    grad_in.as<Stored>(),  _channels, _places};
+    forEachChannelPack(space, "partita::BatchNorm::backward_kernel", rows, _places, _channels, body.aligned(),
+                       body);
   });
 }
 

@@ -1,7 +1,7 @@
 #include "partita/nn/convolution.hpp"
 
 #include "partita/comm/part_exchange.hpp"
-#include "partita/core/channels.hpp"
+#include "partita/core/packs.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
 #include "partita/nn/initialise.hpp"
@@ -23,12 +23,17 @@ struct Finish {
   Stored *out, *saved;
   std::int64_t channels, places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t row, std::int64_t place,
+                                         std::int64_t channel) const {
     const std::int64_t i = (row * places + place) * channels + channel;
-    Real z = toReal(sums_in_saved ? saved[i] : out[i]);
-    if constexpr (is_real<Stored>) z += bias == nullptr ? Real(0) : bias[channel];
-    if (Act::needs_argument && !sums_in_saved) saved[i] = fromReal<Stored>(z);
-    out[i] = fromReal<Stored>(act.value(z));
+    const Act local = act;
+    auto z = P::load((sums_in_saved ? saved : out) + i);
+    if constexpr (is_real<Stored>) {
+      if (bias != nullptr) z = P::map([](Real a, Real b) { return a + b; }, z, P::load(bias + channel));
+    }
+    if constexpr (Act::needs_argument && !sums_in_saved) P::store(saved + i, z);
+    P::store(out + i, P::map([=](Real of_z) { return local.value(of_z); }, z));
   }
 };
 
@@ -148,9 +153,10 @@ void Convolution::finish(const ExecSpace& space, const TypedMatrix& out, const T
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      forEachChannel(space, "partita::Convolution::finish_kernel", out.rows, places, _c.out_channels,
-                     Finish<decltype(act), Stored>{act, bias, out.as<Stored>(), saved.as<Stored>(),
-                                                   _c.out_channels, places});
+      const Finish<decltype(act), Stored> body{
+          act, bias, out.as<Stored>(), saved.as<Stored>(), _c.out_channels, places};
+      forEachChannelPack(space, "partita::Convolution::finish_kernel", out.rows, places, _c.out_channels,
+                         alignedForPacks(bias, body.out, body.saved), body);
     });
   });
 }

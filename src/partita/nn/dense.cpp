@@ -1,6 +1,6 @@
 #include "partita/nn/dense.hpp"
 
-#include "partita/core/loops.hpp"
+#include "partita/core/packs.hpp"
 #include "partita/core/region.hpp"
 #include "partita/kernels/sparse_products.hpp"
 #include "partita/nn/activation.hpp"
@@ -22,13 +22,18 @@ struct BiasActivation {
   Stored *out, *saved;
   const Real* bias; // null: none
   std::int64_t width;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t j) const {
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t row, std::int64_t j) const {
     const std::int64_t i = row * width + j;
-    Real z = toReal(sums_in_saved<Act, Stored> ? saved[i] : out[i]);
-    if constexpr (is_real<Stored>) z += bias != nullptr ? bias[j] : Real(0);
-    const Real y = act.value(z);
-    if (Act::needs_argument) saved[i] = fromReal<Stored>(act.derivative(z, y)); // parts of both are the same
-    out[i] = fromReal<Stored>(y);
+    const Act local = act;
+    auto z = P::load((sums_in_saved<Act, Stored> ? saved : out) + i);
+    if constexpr (is_real<Stored>) {
+      if (bias != nullptr) z = P::map([](Real a, Real b) { return a + b; }, z, P::load(bias + j));
+    }
+    const auto y = P::map([=](Real of_z) { return local.value(of_z); }, z);
+    if constexpr (Act::needs_argument) // parts of both are the same
+      P::store(saved + i, P::map([=](Real of_z, Real of_y) { return local.derivative(of_z, of_y); }, z, y));
+    P::store(out + i, y);
   }
 };
 
@@ -45,6 +50,15 @@ struct PreActivationGradient {
                product = toReal(grad[i]) * slope;
     grad[i] = fromReal<Stored>(product);
     return product;
+  }
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t row, std::int64_t j) const {
+    const std::int64_t i = row * width + j;
+    const Act local = act;
+    const auto slope =
+        P::map([=](Real kept) { return Act::needs_argument ? kept : local.derivative(Real(0), kept); },
+               P::load((Act::needs_argument ? saved : out) + i));
+    P::store(grad + i, P::map([](Real g, Real s) { return g * s; }, P::load(grad + i), slope));
   }
 };
 
@@ -104,9 +118,10 @@ void Dense::activate(const ExecSpace& space, const TypedMatrix& out, const Typed
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      forEachElement(space, "partita::Dense::bias_activation_kernel", out.rows, out.columns,
-                     BiasActivation<decltype(act), Stored>{act, out.as<Stored>(), saved.as<Stored>(), bias,
-                                                           out.columns});
+      const BiasActivation<decltype(act), Stored> body{act, out.as<Stored>(), saved.as<Stored>(), bias,
+                                                       out.columns};
+      forEachPack(space, "partita::Dense::bias_activation_kernel", out.rows, out.columns,
+                  alignedForPacks(body.out, body.saved, bias), body);
     });
   });
 }
@@ -141,7 +156,8 @@ void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const T
                    _bias.gradient(space, pass.accumulate).data(), pass.accumulate);
         _bias.storeGradient(space);
       } else {
-        forEachElement(space, "partita::Dense::activation_gradient_kernel", grad.rows, _units, body);
+        forEachPack(space, "partita::Dense::activation_gradient_kernel", grad.rows, _units,
+                    alignedForPacks(body.out, body.saved, body.grad), body);
       }
     });
   });

@@ -1,7 +1,7 @@
 #include "partita/nn/dropout.hpp"
 
 #include "partita/core/error.hpp"
-#include "partita/core/loops.hpp"
+#include "partita/core/packs.hpp"
 #include "partita/core/random.hpp"
 #include "partita/core/region.hpp"
 
@@ -35,7 +35,7 @@ struct MaskBlocks {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t from_block,
                                          std::int64_t to_block) const {
     // On hosts more than compilers unroll, so that they vectorise instead; a device has no registers for it.
-    constexpr int many = device_is_host ? 32 : 1;
+    constexpr int many = row_teams ? 1 : 32;
     const std::int64_t begin = runs.begin(item % count);
     const Run run{first_row + item / count, begin, begin + runs.length, item * runs.length};
     const std::int64_t front = begin / values_per_block, last = (run.end - 1) / values_per_block + 1;
@@ -62,6 +62,10 @@ struct MaskBlocks {
     Stored* masked = to + place;
     const Real factor = scale;
     const std::uint32_t threshold = dropped;
+    if constexpr (row_teams && Blocks == 1) {
+      if (count == values_per_block && alignedForPacks(values, masked))
+        return maskPack(words, values, masked);
+    }
     PARTITA_INDEPENDENT
     for (std::int64_t i = 0; i < count / 2; ++i) {
       const Real even = factor * toReal(values[2 * i]), odd = factor * toReal(values[2 * i + 1]);
@@ -71,6 +75,19 @@ struct MaskBlocks {
     if (count % 2 == 1)
       masked[count - 1] = fromReal<Stored>(
           (words[count / 2] & 0xFFFFU) < threshold ? Real(0) : factor * toReal(values[count - 1]));
+  }
+
+  /// A whole block at once.
+  KOKKOS_INLINE_FUNCTION void maskPack(const std::uint32_t (&words)[4], const Stored* values,
+                                       Stored* masked) const {
+    using Block = Pack<values_per_pack>;
+    static_assert(values_per_pack == values_per_block, "a block is a pack");
+    auto block = Block::load(values);
+    for (int k = 0; k < values_per_pack; ++k) {
+      const std::uint32_t word = k % 2 == 0 ? words[k / 2] & 0xFFFFU : words[k / 2] >> 16;
+      block.of[k] = word < dropped ? Real(0) : scale * block.of[k];
+    }
+    Block::store(masked, block);
   }
 
   /// Visits values in the order of their numbers.

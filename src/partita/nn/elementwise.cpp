@@ -1,6 +1,6 @@
 #include "partita/nn/elementwise.hpp"
 
-#include "partita/core/loops.hpp"
+#include "partita/core/packs.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
 
@@ -13,8 +13,10 @@ struct Apply {
   Act act;
   const Stored* in;
   Stored* out;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    out[i] = fromReal<Stored>(act.value(toReal(in[i])));
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t i) const {
+    const Act local = act;
+    P::store(out + i, P::map([=](Real z) { return local.value(z); }, P::load(in + i)));
   }
 };
 
@@ -23,8 +25,11 @@ struct ApplyGradient {
   Act act;
   const Stored *in, *out, *grad_out;
   Stored* grad_in;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    grad_in[i] = fromReal<Stored>(toReal(grad_out[i]) * act.derivative(toReal(in[i]), toReal(out[i])));
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t i) const {
+    const Act local = act;
+    P::store(grad_in + i, P::map([=](Real g, Real z, Real y) { return g * local.derivative(z, y); },
+                                 P::load(grad_out + i), P::load(in + i), P::load(out + i)));
   }
 };
 
@@ -36,8 +41,9 @@ void ActivationLayer::forward(const ExecSpace& space, const Pass&, const TypedMa
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      forEachValue(space, "partita::ActivationLayer::forward_kernel", out.size(),
-                   Apply<decltype(act), Stored>{act, in.as<Stored>(), out.as<Stored>()});
+      const Apply<decltype(act), Stored> body{act, in.as<Stored>(), out.as<Stored>()};
+      forEachPack(space, "partita::ActivationLayer::forward_kernel", out.size(),
+                  alignedForPacks(body.in, body.out), body);
     });
   });
 }
@@ -50,9 +56,10 @@ void ActivationLayer::backward(const ExecSpace& space, const Pass&, const TypedM
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      forEachValue(space, "partita::ActivationLayer::backward_kernel", out.size(),
-                   ApplyGradient<decltype(act), Stored>{act, in.as<Stored>(), out.as<Stored>(),
-                                                        grad_out.as<Stored>(), grad_in.as<Stored>()});
+      const ApplyGradient<decltype(act), Stored> body{act, in.as<Stored>(), out.as<Stored>(),
+                                                      grad_out.as<Stored>(), grad_in.as<Stored>()};
+      forEachPack(space, "partita::ActivationLayer::backward_kernel", out.size(),
+                  alignedForPacks(body.in, body.out, body.grad_out, body.grad_in), body);
     });
   });
 }

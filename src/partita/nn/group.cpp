@@ -1,6 +1,6 @@
 #include "partita/nn/group.hpp"
 
-#include "partita/core/loops.hpp"
+#include "partita/core/packs.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
 #include "partita/plan/layer_rules.hpp"
@@ -17,10 +17,12 @@ struct AddActivation {
   const Stored *a, *b;
   Stored* out;
   Real* argument;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    const Real z = toReal(a[i]) + toReal(b[i]);
-    if (Act::needs_argument) argument[i] = z;
-    out[i] = fromReal<Stored>(act.value(z));
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t i) const {
+    const Act local = act;
+    const auto z = P::map([](Real x, Real y) { return x + y; }, P::load(a + i), P::load(b + i));
+    if constexpr (Act::needs_argument) P::store(argument + i, z);
+    P::store(out + i, P::map([=](Real of_z) { return local.value(of_z); }, z));
   }
 };
 
@@ -31,11 +33,16 @@ struct SumGradient {
   const Stored* out;
   const Real* argument;
   Stored *grad, *copy;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    const Real y = toReal(out[i]);
-    const Real slope = toReal(grad[i]) * act.derivative(Act::needs_argument ? argument[i] : y, y);
-    grad[i] = fromReal<Stored>(slope);
-    copy[i] = fromReal<Stored>(slope); // with a variable of this type, GCC would not vectorise the loop
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t i) const {
+    const Act local = act;
+    const auto y = P::load(out + i);
+    auto z = y;
+    if constexpr (Act::needs_argument) z = P::load(argument + i);
+    const auto slope = P::map([=](Real g, Real of_z, Real of_y) { return g * local.derivative(of_z, of_y); },
+                              P::load(grad + i), z, y);
+    P::store(grad + i, slope);
+    P::store(copy + i, slope); // with a variable of the stored type, GCC would not vectorise the loop
   }
 };
 
@@ -104,9 +111,10 @@ void Group::add(const ExecSpace& space, const Memory& memory, const TypedMatrix&
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      forEachValue(space, "partita::Group::add_kernel", out.size(),
-                   AddActivation<decltype(act), Stored>{act, body.as<Stored>(), beside.as<Stored>(),
-                                                        out.as<Stored>(), memory.argument});
+      const AddActivation<decltype(act), Stored> sum{act, body.as<Stored>(), beside.as<Stored>(),
+                                                     out.as<Stored>(), memory.argument};
+      forEachPack(space, "partita::Group::add_kernel", out.size(),
+                  alignedForPacks(sum.a, sum.b, sum.out, sum.argument), sum);
     });
   });
 }
@@ -130,9 +138,10 @@ void Group::activationGradient(const ExecSpace& space, const Memory& memory, con
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      forEachValue(space, "partita::Group::activation_gradient_kernel", out.size(),
-                   SumGradient<decltype(act), Stored>{act, out.as<Stored>(), memory.argument,
-                                                      grad.as<Stored>(), copy.as<Stored>()});
+      const SumGradient<decltype(act), Stored> body{act, out.as<Stored>(), memory.argument, grad.as<Stored>(),
+                                                    copy.as<Stored>()};
+      forEachPack(space, "partita::Group::activation_gradient_kernel", out.size(),
+                  alignedForPacks(body.out, body.argument, body.grad, body.copy), body);
     });
   });
 }

@@ -81,10 +81,18 @@ struct GroupInputGradient {
   Stored* grad_in;
   std::int64_t channels, places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
+  bool aligned() const { return alignedForPacks(in, grad, mean, inverse, scale, constant, slope, grad_in); }
+
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t row, std::int64_t place,
+                                         std::int64_t channel) const {
     const std::int64_t i = (row * places + place) * channels + channel, at = row * channels + channel;
-    grad_in[i] = fromReal<Stored>(inverse[at] * (scale[channel] * toReal(grad[i]) - constant[at] -
-                                                 (toReal(in[i]) - mean[at]) * (slope[at] * inverse[at])));
+    const auto of_grad = P::map([](Real s, Real g, Real c) { return s * g - c; }, P::load(scale + channel),
+                                P::load(grad + i), P::load(constant + at));
+    P::store(grad_in + i,
+             P::map([](Real e, Real x, Real m, Real s, Real one) { return one * (e - (x - m) * (s * one)); },
+                    of_grad, P::load(in + i), P::load(mean + at), P::load(slope + at),
+                    P::load(inverse + at)));
   }
 };
 
@@ -130,9 +138,11 @@ void GroupNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMat
   const ChannelStatistics statistics = spread(space, saved, rows, means);
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachChannel(space, "partita::GroupNorm::forward_kernel", rows, _places, _channels,
-                   Normalise<Identity, Stored>{Identity{}, in.as<Stored>(), statistics, _scale.values.data(),
-                                               _shift.values.data(), out.as<Stored>(), _channels, _places});
+    const Normalise<Identity, Stored> body{
+        Identity{},           in.as<Stored>(),  statistics, _scale.values.data(),
+        _shift.values.data(), out.as<Stored>(), _channels,  _places};
+    forEachChannelPack(space, "partita::GroupNorm::forward_kernel", rows, _places, _channels, body.aligned(),
+                       body);
   });
 }
 
@@ -160,10 +170,18 @@ void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
              GroupMeans{sums, products, _scale.values.data(), _groups, _group, _places});
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachChannel(space, "partita::GroupNorm::backward_kernel", rows, _places, _channels,
-                   GroupInputGradient<Stored>{in.as<Stored>(), grad_out.as<Stored>(), statistics.mean,
-                                              statistics.inverse, _scale.values.data(), sums, products,
-                                              grad_in.as<Stored>(), _channels, _places});
+    const GroupInputGradient<Stored> body{in.as<Stored>(),
+                                          grad_out.as<Stored>(),
+                                          statistics.mean,
+                                          statistics.inverse,
+                                          _scale.values.data(),
+                                          sums,
+                                          products,
+                                          grad_in.as<Stored>(),
+                                          _channels,
+                                          _places};
+    forEachChannelPack(space, "partita::GroupNorm::backward_kernel", rows, _places, _channels, body.aligned(),
+                       body);
   });
 }
 

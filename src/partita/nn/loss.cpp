@@ -39,8 +39,10 @@ struct AddRows {
 
 } // namespace
 
+/// Two teams add up all rows, and the optimiser waits for them: they are large ones.
 void Score::accumulate(const ExecSpace& space, std::int64_t rows) {
-  forEachRow(space, "partita::Score::accumulate", 2, rows,
+  constexpr std::int64_t many_values = 1 << 20;
+  forEachRow(space, "partita::Score::accumulate", 2, many_values,
              AddRows{_per_row, _sums, rows, static_cast<double>(++_batches)});
 }
 

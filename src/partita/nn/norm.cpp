@@ -47,12 +47,11 @@ struct NormaliseRow {
       kept.setMean(i, mean);
     });
     if (b != nullptr) {
-      row.each(width, [=](std::int64_t j) {
-        y[j] = fromReal<Stored>(toReal(g[j]) * (toReal(x[j]) - mean) * inverse + toReal(b[j]));
+      row.map(x, y, width, [=](Real value, std::int64_t j) {
+        return toReal(g[j]) * (value - mean) * inverse + toReal(b[j]);
       });
     } else {
-      row.each(width,
-               [=](std::int64_t j) { y[j] = fromReal<Stored>(toReal(g[j]) * toReal(x[j]) * inverse); });
+      row.map(x, y, width, [=](Real value, std::int64_t j) { return toReal(g[j]) * value * inverse; });
     }
   }
 };

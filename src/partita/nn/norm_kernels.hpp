@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/channels.hpp"
+#include "partita/core/packs.hpp"
 #include "partita/core/rows.hpp"
 #include "partita/core/typed_span.hpp"
 #include "partita/nn/activation.hpp"
@@ -14,13 +14,13 @@ namespace partita {
 /// x[0] + ... + x[count - 1]
 template <class Row, class Stored>
 KOKKOS_INLINE_FUNCTION Real sumOf(const Row& row, const Stored* x, std::int64_t count) {
-  return row.sum(count, [=](std::int64_t i) { return toReal(x[i]); });
+  return row.sumOf(x, count, [=](Real value, std::int64_t) { return value; });
 }
 
 /// The sum of (x[i] - middle)^2.
 template <class Row, class Stored>
 KOKKOS_INLINE_FUNCTION Real squaresAbout(const Row& row, const Stored* x, std::int64_t count, Real middle) {
-  return row.sum(count, [=](std::int64_t i) { return (toReal(x[i]) - middle) * (toReal(x[i]) - middle); });
+  return row.sumOf(x, count, [=](Real value, std::int64_t) { return (value - middle) * (value - middle); });
 }
 
 /// Mean of each channel of a row, and the sum of squares about it.
@@ -63,11 +63,24 @@ struct Normalise {
   Stored* out;
   std::int64_t channels, places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
+  bool aligned() const {
+    return alignedForPacks(in, statistics.mean, statistics.inverse, scale, shift, out) &&
+           statistics.row_stride % values_per_pack == 0;
+  }
+
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t row, std::int64_t place,
+                                         std::int64_t channel) const {
     const std::int64_t i = (row * places + place) * channels + channel,
                        at = row * statistics.row_stride + channel;
-    const Real factor = statistics.inverse[at] * scale[channel];
-    out[i] = fromReal<Stored>(act.value((toReal(in[i]) - statistics.mean[at]) * factor + shift[channel]));
+    const Act local = act;
+    P::store(out + i, P::map(
+                          [=](Real x, Real mean, Real inverse, Real of_channel, Real offset) {
+                            const Real factor = inverse * of_channel;
+                            return local.value((x - mean) * factor + offset);
+                          },
+                          P::load(in + i), P::load(statistics.mean + at), P::load(statistics.inverse + at),
+                          P::load(scale + channel), P::load(shift + channel)));
   }
 };
 

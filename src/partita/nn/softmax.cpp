@@ -7,11 +7,6 @@ namespace partita {
 
 namespace {
 
-template <class Row, class Stored>
-KOKKOS_INLINE_FUNCTION std::int64_t largestOf(const Row& row, const Stored* z, std::int64_t count) {
-  return row.placeOfLargest(count, [=](std::int64_t c) { return toReal(z[c]); });
-}
-
 /// out[c] = exp(scale (z[c] - largest)); returns their sum. `out` may be `z`.
 template <class Row>
 KOKKOS_INLINE_FUNCTION Real expRow(const Row& row, const Real* z, Real largest, Real scale,
@@ -35,7 +30,7 @@ KOKKOS_INLINE_FUNCTION Real expSum(const Row& row, const Stored* z, Real largest
     }
     return sum;
   } else {
-    return row.sumInOrder(count, [=](std::int64_t c) { return rowExp(toReal(z[c]) - largest); });
+    return row.sumOf(z, count, [=](Real value, std::int64_t) { return rowExp(value - largest); });
   }
 }
 
@@ -65,30 +60,30 @@ struct CrossEntropyRow {
     return (1 - smoothing) * hard + smoothing / static_cast<Real>(count) * spread;
   }
 
-  /// g = dJ/dz from exp(z - largest) and scale = weight / their sum, rounded once.
+  /// g = dJ/dz from exp(z - largest), a function of `from`, and scale = weight / their sum, rounded once.
   template <class Row, class Exponential>
-  KOKKOS_INLINE_FUNCTION void learn(const Row& row, std::int64_t i, const Exponential& exponential,
-                                    Real scale, Stored* g) const {
+  KOKKOS_INLINE_FUNCTION void learn(const Row& row, std::int64_t i, const Stored* from,
+                                    const Exponential& exponential, Real scale, Stored* g) const {
     const Real spread = weight.value() * smoothing / static_cast<Real>(count);
     const Real hard = weight.value() * (1 - smoothing);
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
-      row.each(count, [=](std::int64_t c) {
-        g[c] = fromReal<Stored>(exponential(c) * scale - spread - hard * target[c]);
+      row.map(from, g, count, [=](Real value, std::int64_t c) {
+        return exponential(value) * scale - spread - hard * target[c];
       });
       return;
     }
     const std::int64_t own = classes(i);
-    row.each(count, [=](std::int64_t c) {
-      const Real value = exponential(c) * scale - spread;
-      g[c] = fromReal<Stored>(c == own ? value - hard : value);
+    row.map(from, g, count, [=](Real value, std::int64_t c) {
+      const Real slope = exponential(value) * scale - spread;
+      return c == own ? slope - hard : slope;
     });
   }
 
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
     const Stored* z = logits + i * count;
-    const std::int64_t best = largestOf(row, z, count);
+    const std::int64_t best = row.placeOfLargest(z, count);
     const Real largest = toReal(z[best]), product = targetProduct(row, i, z, largest);
     Stored* g = grad == nullptr ? nullptr : grad + i * count;
     Real sum = 0;
@@ -102,10 +97,10 @@ struct CrossEntropyRow {
     const Real scale = weight.value() / sum + (loss - loss); // NaN with an infinite loss
     if (kept) {
       learn(
-          row, i, [=](std::int64_t c) { return toReal(g[c]); }, scale, g);
+          row, i, g, [=](Real kept_value) { return kept_value; }, scale, g);
     } else if (g != nullptr) {
       learn(
-          row, i, [=](std::int64_t c) { return rowExp(toReal(z[c]) - largest); }, scale, g);
+          row, i, z, [=](Real value) { return rowExp(value - largest); }, scale, g);
     }
     const RowResults results = per_row;
     row.once([=]() {
@@ -124,7 +119,8 @@ struct SoftmaxRow {
     const auto count = static_cast<std::int64_t>(logits.extent(1));
     const Real* z = &logits(i, 0);
     Real* p = &probabilities(i, 0);
-    const Real largest = z[largestOf(row, z, count)], inverse = 1 / expRow(row, z, largest, scale, count, p);
+    const Real largest = z[row.placeOfLargest(z, count)],
+               inverse = 1 / expRow(row, z, largest, scale, count, p);
     row.each(count, [=](std::int64_t c) { p[c] *= inverse; });
   }
 };
@@ -141,7 +137,7 @@ struct LogSoftmaxRow {
     const Stored* z = logits + i * count;
     const Real factor = weight, kept = keep;
     Real* out = &sum(i, 0);
-    const Real largest = toReal(z[largestOf(row, z, count)]);
+    const Real largest = toReal(z[row.placeOfLargest(z, count)]);
     const Real shift = largest + log(expSum(row, z, largest, count));
     row.each(count, [=](std::int64_t c) {
       out[c] = (kept == 0 ? Real(0) : kept * out[c]) + factor * (toReal(z[c]) - shift);

@@ -1,6 +1,6 @@
 #include "partita/nn/tensors.hpp"
 
-#include "partita/core/loops.hpp"
+#include "partita/core/packs.hpp"
 
 namespace partita {
 
@@ -21,11 +21,14 @@ struct RoundColumns {
   const From* from;
   Half* to;
   std::int64_t from_stride, to_stride;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t begin, std::int64_t end) const {
-    const From* source = from + row * from_stride;
-    Half* target = to + row * to_stride;
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i) target[i] = fromReal<Half>(toReal(source[i]));
+  bool aligned() const {
+    return alignedForPacks(from, to) && from_stride % values_per_pack == 0 &&
+           to_stride % values_per_pack == 0;
+  }
+
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t row, std::int64_t column) const {
+    P::store(to + row * to_stride + column, P::load(from + row * from_stride + column));
   }
 };
 
@@ -35,8 +38,8 @@ void roundColumns(const ExecSpace& space, const TypedMatrix& from, const TypedMa
     withStored(to.precision, [&](auto stored) {
       using From = decltype(given);
       using Half = decltype(stored);
-      forEachRun(space, "partita::Weights::round_columns", to.rows, to.columns,
-                 RoundColumns<From, Half>{from.as<From>(), to.as<Half>(), from.stride, to.stride});
+      const RoundColumns<From, Half> body{from.as<From>(), to.as<Half>(), from.stride, to.stride};
+      forEachPack(space, "partita::Weights::round_columns", to.rows, to.columns, body.aligned(), body);
     });
   });
 }

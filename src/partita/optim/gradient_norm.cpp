@@ -21,8 +21,8 @@ struct ChunkSquares {
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t chunk, const Row& row) const {
     const Stored* own = values + chunks[chunk].offset;
-    const double sum = row.sum(chunks[chunk].size, [=](std::int64_t i) {
-      const auto value = static_cast<double>(toReal(own[i]));
+    const double sum = row.sumOf(own, chunks[chunk].size, [=](Real gradient, std::int64_t) {
+      const auto value = static_cast<double>(gradient);
       return value * value;
     });
     double* result = squares + chunk;

@@ -26,7 +26,7 @@ constexpr std::int64_t paddedWidth(std::int64_t columns, std::int64_t padding = 
 }
 
 /// Layers that look up tokens sort them on devices: a digit of 256 values at a time, in blocks of places.
-constexpr std::int64_t sort_digits = 256, sort_block = 1024;
+constexpr std::int64_t sort_digits = 256, sort_block = 128;
 
 /// Scratch for the order of `places`: twice the places and their rows, and the counts.
 constexpr std::int64_t sortScratch(std::int64_t places) {

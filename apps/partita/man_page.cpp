@@ -14,7 +14,8 @@ const std::vector<Term>& environment() {
       {"OMP_PROC_BIND, OMP_PLACES", "where OpenMP puts its threads"},
       {"KOKKOS_TOOLS_LIBS", "profiling library to load; before Kokkos 3.7 `KOKKOS_PROFILE_LIBRARY`"},
       {"OPENBLAS_CORETYPE", "kernels of OpenBLAS; set `SkylakeX` if OpenBLAS does not know the processor"},
-      {"TMPDIR", "folder for stored activations if there is no run directory (default: /tmp)"}};
+      {"TMPDIR",
+       "folder for stored activations and optimiser state if there is no run directory (default: /tmp)"}};
   return variables;
 }
 
@@ -24,6 +25,7 @@ const std::vector<Term>& runFiles() {
       {"history.csv", "loss, learning rate and accuracies during training"},
       {"workers.csv", "strategy/kind 'hogbatch': batches, updates and shares of the workers during training"},
       {"decisions.csv", "run/decisions: the log from which `--replay` repeats the run"},
+      {"trace.json", "run/trace: the operations of each rank in the first steps of a pipeline"},
       {"summary.json", "the result, times, traffic, memory and provenance"},
       {"parameters.h5", "the trained network"},
       {"checkpoints/step-*.h5", "checkpoints; `-r latest` continues from the newest one"},

@@ -79,13 +79,14 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
   predict
       .add_option(
           "--mode", arguments.mode,
-          "equations to use: corrected (exact, the default), or as printed by the authors of ParaDL (paper)")
+          "exact: the plan that `partita train` would run (default); paper: the equations as printed by the "
+          "authors of ParaDL")
       ->check(CLI::IsMember(namesOf<CostMode>()).description(""))
       ->type_name(joined(namesOf<CostMode>(), "|"));
   predict
       .add_option("--scaling", arguments.scaling,
                   "whether training/batch is the batch of a step (strong) or of each replica (weak); "
-                  "default: strong, but weak in paper mode")
+                  "default: strong; in paper mode: weak")
       ->check(CLI::IsMember({"strong", "weak"}).description(""))
       ->type_name("strong|weak");
   defineJson(predict, arguments.json);
@@ -199,7 +200,8 @@ void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
 
 void definePlan(CLI::App& plan, Arguments& arguments) {
   plan.require_subcommand(0, 1);
-  defineCalibrate(*plan.add_subcommand("calibrate", "Measure the cluster that this job runs on, for predict"),
+  defineCalibrate(*plan.add_subcommand(
+                      "calibrate", "Measure the cluster that this job runs on, for the other plan commands"),
                   arguments.calibrate);
   definePredict(
       *plan.add_subcommand("predict", "Predict time and memory of parallel strategies on a cluster"),

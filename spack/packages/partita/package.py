@@ -24,7 +24,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     variant("precision", default="float", values=("float", "double"), multi=False,
             description="Type of parameters and activations")
 
-    variant("onednn", default=True, description="Convolutions and products of 16-bit numbers by oneDNN, on the host")
+    variant("onednn", default=True, description="Products and convolutions by oneDNN, on hosts")
 
     variant("cudnn", default=True, when="+cuda", description="Convolutions by cuDNN, on NVIDIA GPUs")
     variant("nccl", default=True, when="+cuda", description="Sums of gradients by NCCL, between NVIDIA GPUs")

@@ -115,8 +115,10 @@ void addOffload(Section& section, OptimiserSection& optimiser) {
               "location of master weights and moments: on the device, in host memory, or in a file");
   section.add("offload_bucket", &optimiser.offload_bucket, within(1, 1 << 30), "parameters",
               "host, file: number of parameters that pass through the device at a time");
-  section.add("offload_directory", &optimiser.offload_directory,
-              "file: folder of the files, which disappear when the run ends; empty: the run directory");
+  section.add(
+      "offload_directory", &optimiser.offload_directory,
+      "file: folder of the files, which disappear when the run ends; empty: the run directory, or without "
+      "one $TMPDIR or /tmp");
 }
 
 Section describeOptimiser(OptimiserSection& optimiser) {
@@ -136,7 +138,7 @@ Section describeOptimiser(OptimiserSection& optimiser) {
               "sgd, adam: added to the gradient; adamw: decoupled");
   section.add(
       "clip_norm", &optimiser.clip_norm, within(0, 1e30), "",
-      "maximum norm of the gradient, of each stage or, in joint training, of the network; 0: no clipping");
+      "maximum norm of the gradient: of the whole network, or with sil of each stage; 0: no clipping");
   section.add("schedule", choice(optimiser.schedule), "learning rate schedule");
   section.add("warmup_steps", &optimiser.warmup_steps, atLeast(0), "steps",
               "linear rise from 0; a shorter run ends during the warm-up");
@@ -228,8 +230,9 @@ void addTransport(Section& section, StrategySection& strategy) {
               "factor on the learning rate of stages 2, 3, ...");
   section.add("later_hold", choice(strategy.sil.later_hold),
               "keep the learning rate of stages 2, 3, ... high until near the end; auto: with relay");
-  section.add("joint_every", &strategy.sil.joint_every, within(0, 1e9), "steps",
-              "relay: in every N-th step gradients cross the cuts, as in a pipeline; 0: never");
+  section.add(
+      "joint_every", &strategy.sil.joint_every, within(0, 1e9), "steps",
+      "relay, not with fp16: in every N-th step gradients cross the cuts, as in a pipeline; 0: never");
   section.add(
       "lookahead", &strategy.sil.lookahead, within(0, 1e9), "steps",
       "relay, learned labels: the head of a stage begins with a copy of the next stage's first layer with "
@@ -246,10 +249,12 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add("queue", &strategy.queue, within(1, 1024), "batches",
               "relay, frozen, evaluation: maximum number of batches in transit between two stages");
   section.add("cache_directory", &strategy.sil.cache_directory,
-              "frozen: folder of the stored activations; empty: the run directory");
+              "frozen: folder of the stored activations; empty: the run directory, or without one $TMPDIR or "
+              "/tmp");
   section.add(
       "bucket_kib", &strategy.bucket_kib, within(1, 1 << 20), "KiB",
-      "replicas: size of the gradients summed in one message, or 1/64 of all gradients if that is more");
+      "replicas: size of the gradients summed in one message, or 1/64 of the stage's gradient if that is "
+      "more");
   section.add(
       "wire", choice(strategy.wire),
       "type in which activations, their gradients and sums of gradients are sent; the sums are also "
@@ -300,7 +305,7 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
       "rule", choice(hogbatch.rule),
       "hogbatch: batches of the workers: fixed; adaptive: larger for a worker that is ahead in updates, "
       "smaller for one that is behind; proportional: moved towards equal numbers of updates; "
-      "synchronous: shares of training/batch by measured speed, in steps that all take together");
+      "synchronous: shares of training/batch by speed, in steps that all take together");
   section.add("lower", &hogbatch.lower, within(1, 1 << 24), "samples",
               "hogbatch, adaptive and proportional: smallest batch of a worker");
   section.add("upper", &hogbatch.upper, within(1, 1 << 24), "samples",
@@ -338,9 +343,10 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
   section.add("speeds", &hogbatch.speeds, within(1, 1e9), "relative",
               "hogbatch, synchronous: speeds of workers 1, 2, ..., for example [1, 4]; they share a batch "
               "in proportion; 1 for workers that are not in the list; empty: measured in the first steps");
-  section.add("tolerate", &hogbatch.tolerate,
-              "hogbatch: if a worker does not answer or its loss is not finite, give its batch to others and "
-              "continue; otherwise it ends the run");
+  section.add(
+      "tolerate", &hogbatch.tolerate,
+      "hogbatch: if a worker dies, does not answer, or has a loss that is not finite, give its batch to "
+      "others and continue; if false, the run ends");
 }
 
 Section describeStrategy(StrategySection& strategy) {

@@ -1,4 +1,5 @@
 #include "partita/comm/agree.hpp"
+#include "partita/comm/chunks.hpp"
 #include "partita/comm/gradient_exchange.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/message.hpp"
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <sched.h>
 
 #include "pmpi.hpp"
@@ -99,6 +101,19 @@ TEST_CASE("A mistake found on one rank reaches all", "[comm]") {
         }) == told);
   const auto from_all = agreedMessages([&] { throw UserError("rank " + std::to_string(rank)); });
   CHECK(from_all == std::vector<std::string>{"rank 0"}); // each mistake is reported once
+}
+
+TEST_CASE("The values of one rank reach all, however many there are", "[comm]") {
+  const int root = everyone().size() - 1;
+  for (const std::size_t count : {std::size_t{0}, std::size_t{3}, 2 * chunk_bytes / sizeof(double) + 5}) {
+    std::vector<double> expected(count);
+    std::iota(expected.begin(), expected.end(), 0.5);
+    std::vector<double> values = everyone().rank() == root ? expected : std::vector<double>(2, -1.0);
+    broadcast(everyone(), values, root);
+    CHECK((values == expected)); // too many to print
+  }
+  CHECK(broadcast(everyone(), "rank " + std::to_string(everyone().rank()), root) ==
+        "rank " + std::to_string(root));
 }
 
 TEST_CASE("Ranks of one host read the same time, and those whose clocks differ nearly", "[comm]") {

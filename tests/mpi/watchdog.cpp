@@ -49,12 +49,12 @@ void compute(double seconds) {
   }
 }
 
-/// One rank reaches a barrier late.
-Found lateRank(int late, void (*wasteTime)(double)) {
+/// One of the ranks reaches a barrier late.
+Found lateRank(const Communicator& ranks, int late, void (*wasteTime)(double)) {
   Found found;
-  const Watchdog watchdog(everyone(), shortLimits(), found.actions());
-  if (everyone().rank() == late) wasteTime(1.8);
-  everyone().barrier();
+  const Watchdog watchdog(ranks, shortLimits(), found.actions());
+  if (ranks.rank() == late) wasteTime(1.8);
+  ranks.barrier();
   return found;
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("A lost message is reported: who waits for what", "[watchdog]") {
 TEST_CASE("A rank that does not respond causes a warning, then the job ends", "[watchdog]") {
   const int ranks = everyone().size();
   if (ranks == 1) return;
-  const Found found = lateRank(ranks - 1, vanish);
+  const Found found = lateRank(everyone(), ranks - 1, vanish);
   if (everyone().rank() > 0) {
     CHECK(found.ends.empty());
     return;
@@ -102,9 +102,23 @@ TEST_CASE("A rank that does not respond causes a warning, then the job ends", "[
   CHECK_THAT(found.ends[0], ContainsSubstring(silent));
 }
 
+TEST_CASE("A silent rank has its number in the job, whichever ranks are left", "[watchdog]") {
+  const int ranks = everyone().size();
+  if (ranks < 3) return;
+  const bool left = everyone().rank() > 0;
+  const Communicator others = everyone().split(left ? 1 : 0, everyone().rank());
+  if (!left) return;
+  const Found found = lateRank(others, others.size() - 1, vanish);
+  if (others.rank() > 0) return;
+  const std::string silent = "rank " + std::to_string(ranks - 1) + ": no response for ";
+  REQUIRE(!found.ends.empty());
+  CHECK_THAT(found.ends[0], ContainsSubstring(silent));
+  for (const char* absent : {"rank 0", "ranks 0"}) CHECK(found.ends[0].find(absent) == std::string::npos);
+}
+
 TEST_CASE("A silent rank 0 is noticed by all others", "[watchdog]") {
   if (everyone().size() == 1) return;
-  const Found found = lateRank(0, vanish);
+  const Found found = lateRank(everyone(), 0, vanish);
   if (everyone().rank() == 0) {
     CHECK(found.ends.empty());
     return;
@@ -115,7 +129,7 @@ TEST_CASE("A silent rank 0 is noticed by all others", "[watchdog]") {
 
 TEST_CASE("A rank that works may work for ever", "[watchdog]") {
   for (const int late : {0, everyone().size() - 1}) {
-    const Found found = lateRank(late, compute);
+    const Found found = lateRank(everyone(), late, compute);
     CHECK(found.ends.empty());
   }
 }

@@ -78,7 +78,7 @@ class Losses(hogbatch.RunOfWorkers):
         """Until one is left; and nothing is left when it dies as well."""
         with self.job("run/epochs=100000", "run/evaluate_every=0") as job:
             ranks = job.all_ranks()
-            for number, victim in enumerate((2, 1)):
+            for number, victim in enumerate((1, 3)):
                 job.until(lambda: "step" in job.said(), "training")
                 job.signal(signal.SIGKILL, [ranks[victim]])
                 start = f"continuing with {2 - number} worker"
@@ -86,10 +86,12 @@ class Losses(hogbatch.RunOfWorkers):
             said = len(job.said())
             job.until(lambda: len(job.said()) > said + 500, "more of the run")
             begin = time.time()
-            job.signal(signal.SIGKILL, [ranks[3]])
+            job.signal(signal.SIGKILL, [ranks[2]])
             result = job.finish()
         self.assertLess(time.time() - begin, 10)
         self.assertIn("all workers are lost", result.stderr)
+        for victim in (1, 3):  # by its number in the job, which has fewer ranks after the first loss
+            self.assertIn(f"rank {victim}: the worker is lost after step", result.stderr)
 
     def test_death_during_a_new_start(self):
         """The run goes on with the last worker, or ends within seconds, whatever run/watchdog says."""
@@ -99,16 +101,17 @@ class Losses(hogbatch.RunOfWorkers):
                               folder=f"after-{delay}") as job:
                     ranks = job.all_ranks()
                     job.until(lambda: "step" in job.said(), "training")
-                    job.signal(signal.SIGKILL, [ranks[2]])
+                    job.signal(signal.SIGKILL, [ranks[1]])
                     job.until(lambda: "continuing with 2 workers" in job.said(), "a new start")
                     time.sleep(delay)
-                    job.signal(signal.SIGKILL, [ranks[1]])
+                    job.signal(signal.SIGKILL, [ranks[2]])
                     begin = time.time()
                     job.wait_for(lambda: "samples/s" in job.said().partition("continuing with 1 worker ")[2]
                                  or time.time() > begin + 12)
                     self.assertLess(time.time() - begin, 12)
                     if not job.running():
-                        self.assertRegex(job.finish().stderr, "rank 1: died")
+                        # Its number in the job: among those that are left it is rank 1.
+                        self.assertRegex(job.finish().stderr, "rank 2: died")
 
     def test_continued_run(self):
         """Checkpoints after a loss are like any other: with as many workers as are there."""

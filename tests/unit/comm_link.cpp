@@ -15,10 +15,14 @@ TEST_CASE("Links are described in one line", "[comm]") {
   CHECK(model.slow());
   CHECK_FALSE(parseLinkModel("").slow());
   CHECK_FALSE(parseLinkModel("delay=1").slow());
-  for (const char* wrong : {"latency", "latency=", "latency=-1", "latency=1s", "speed=3", "bandwidth=inf"}) {
+  CHECK(parseLinkModel("seed=9007199254740992").seed == std::int64_t{1} << 53);
+  for (const char* wrong :
+       {"latency", "latency=", "latency=-1", "latency=1s", "speed=3", "bandwidth=inf", "seed=-1", "seed=1.5",
+        "seed=9007199254740994", "seed=1e30", "node=0.5", "node=1e19", "node=nan"}) {
     CHECK(messageOf([&] { parseLinkModel(wrong); }) ==
           "PARTITA_LINKS: '" + std::string(wrong) +
-              "' is not one of latency=S, bandwidth=B, delay=S, seed=N, node=N");
+              "' is not one of latency=S, bandwidth=B, delay=S, seed=N, node=N (N is a whole number up to "
+              "2^53)");
   }
 }
 

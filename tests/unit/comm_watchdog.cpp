@@ -1,5 +1,7 @@
 #include "partita/comm/wait_table.hpp"
 
+#include <numeric>
+
 #include "support/catch.hpp"
 
 namespace partita::test::comm_watchdog {
@@ -16,12 +18,19 @@ Sign waitsForAll(double seconds) {
   return Sign::ofWait({Kind::all, "barrier"}, seconds);
 }
 
-/// Signs of ranks 0, 1, ..., all from second 100.
-WaitTable tableOf(const std::vector<Sign>& signs) {
-  WaitTable table(static_cast<int>(signs.size()), 2.5, 0.0);
+/// Signs of these ranks of the job, all from second 100.
+WaitTable tableOf(const std::vector<Sign>& signs, const Ranks& job_ranks) {
+  WaitTable table(job_ranks, 2.5, 0.0);
   for (std::size_t rank = 0; rank < signs.size(); ++rank)
     table.take(static_cast<int>(rank), signs[rank], 100.0);
   return table;
+}
+
+/// Signs of ranks 0, 1, ...
+WaitTable tableOf(const std::vector<Sign>& signs) {
+  Ranks all(signs.size());
+  std::iota(all.begin(), all.end(), 0);
+  return tableOf(signs, all);
 }
 
 } // namespace
@@ -63,6 +72,15 @@ TEST_CASE("Who waits for any rank is stuck only where all are", "[comm]") {
   CHECK(stuck.stuck(100, 5) == Ranks{0, 1, 2});
   CHECK(stuck.text(100) == "  rank 1: waiting 6 s for message 17 (activations) from rank 0\n"
                            "  ranks 0,2: waiting 6 s for a message from any rank (agreement)");
+}
+
+TEST_CASE("Ranks left in a job keep their numbers", "[comm]") {
+  const WaitTable table = tableOf({waitsFor(3, 6), Sign::ofWork(), waitsFor(0, 6)}, {0, 2, 3});
+  CHECK(table.stuck(100, 5) == Ranks{0, 2}); // of the table
+  CHECK(table.text(100) == "  rank 3: waiting 6 s for message 17 (activations) from rank 0\n"
+                           "  rank 0: waiting 6 s for message 17 (activations) from rank 3\n"
+                           "  rank 2: computing");
+  CHECK(tableOf({waitsFor(1, 6), Sign::ofWork(), waitsFor(2, 6)}, {0, 2, 3}).stuck(100, 5).empty());
 }
 
 TEST_CASE("Old signs prove nothing", "[comm]") {

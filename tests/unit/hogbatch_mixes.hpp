@@ -27,6 +27,17 @@ inline WorkerMix processorAndDevice(double ratio, WorkerRule rule) {
   return mix;
 }
 
+/// The share of the slower of two groups with one lane each, common bounds, no overhead, and speeds 1 : r:
+/// 1/2 if r <= upper/lower, otherwise 1 / (1 + r lower/upper).
+inline double slowShare(double ratio, double lower, double upper) {
+  return ratio <= upper / lower ? 0.5 : 1.0 / (1.0 + ratio * lower / upper);
+}
+
+/// How much longer an epoch takes with adaptive sizes than with those of the start.
+inline double priceOfBalance(const WorkerMix& mix) {
+  return fixedBalance(mix).examples_per_second / adaptiveBalance(mix).examples_per_second;
+}
+
 /// Numbers drawn for tests, the same on each run.
 class Draws {
  public:

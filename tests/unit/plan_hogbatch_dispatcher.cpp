@@ -84,7 +84,8 @@ TEST_CASE("each example is in one batch, whatever the workers do") {
     CAPTURE(seed);
     CHECK(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
     CHECK(epoch.dispatcher().drained());
-    CHECK(epoch.dispatcher().outstandingBatches() == 0);
+    for (std::size_t worker = 0; worker < epoch.workers(); ++worker)
+      CHECK(epoch.dispatcher().outstanding(worker).empty());
     CHECK_FALSE(epoch.dispatcher().next(0, 1).has_value());
     epoch.dispatcher().startEpoch();
     CHECK(epoch.dispatcher().remaining() == static_cast<std::int64_t>(seen.size()));
@@ -126,7 +127,8 @@ TEST_CASE("a worker ends its batches in the order in which it got them") {
   dispatcher.next(0, 6);
   dispatcher.next(0, 5);
   dispatcher.next(1, 4);
-  CHECK(dispatcher.outstandingBatches() == 3);
+  CHECK(dispatcher.outstanding(0) == std::deque<ExampleRange>{{0, 6}, {6, 5}});
+  CHECK(dispatcher.outstanding(1) == std::deque<ExampleRange>{{11, 4}});
   dispatcher.finished(0);
   CHECK(dispatcher.outstanding(0) == std::deque<ExampleRange>{{6, 5}});
   CHECK(dispatcher.state().finished == 6);

@@ -1,6 +1,7 @@
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/hogbatch/forecast.hpp"
 
+#include <chrono>
 #include <numeric>
 
 #include "hogbatch_mixes.hpp"
@@ -66,6 +67,29 @@ TEST_CASE("the worker that is alone has its best batch") {
   mix.rate.reference = 100.0;
   mix.rate.cap = 1.0;
   CHECK(forecastAlone(mix, 1).batches[1] == 512.0); // the bounds allow no smaller one
+
+  mix.workers.push_back({0, 16, 2e-3, 20000.0, "another processor"}); // of the same group
+  mix.rate = {1024.0, 1.0};
+  const UseForecast both = forecastAlone(mix, 0);
+  CHECK(both.batches == std::vector<double>{48.0 * 64.0, 0.0, 16.0 * 64.0});
+  CHECK(both.examples_per_second == Approx(3072.0 / (2e-3 + 3072.0 / 2e4) + 1024.0 / (2e-3 + 1024.0 / 2e4)));
+}
+
+TEST_CASE("thousands of workers take seconds", "[speed]") {
+  constexpr std::size_t workers = 4000;
+  WorkerMix mix;
+  mix.examples = 300000;
+  mix.rules.batch = 64;
+  mix.rate = {64.0, 1.0};
+  mix.groups.assign(workers, {WorkerRole::replica, 1, 16, 1024, 64});
+  for (std::size_t i = 0; i < workers; ++i)
+    mix.workers.push_back({i, 1, 1e-5, 1000.0 * static_cast<double>(1 + i % 7), ""});
+  const auto begin = std::chrono::steady_clock::now();
+  for (const WorkerRule rule : {WorkerRule::adaptive, WorkerRule::synchronous}) {
+    mix.rules.rule = rule;
+    CHECK(sumOf(forecastOf(mix).alone.batches) > 0.0);
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)); // the machine may be busy
 }
 
 TEST_CASE("a step takes all workers equally long, as far as they can help") {

@@ -1,5 +1,6 @@
 #include "partita/comm/agree.hpp"
 
+#include "partita/comm/chunks.hpp"
 #include "partita/comm/loss_watch.hpp"
 #include "partita/config/text.hpp"
 
@@ -31,19 +32,31 @@ void collectively(const Communicator& world, const std::function<void()>& work) 
 }
 
 std::string broadcast(const Communicator& world, std::string text, int root) {
-  std::int64_t length = text.size();
-  world.barrier(); // a broadcast blocks; this wait is watched
-  PARTITA_MPI(MPI_Bcast(&length, 1, MPI_INT64_T, root, world.get()));
-  text.resize(length);
-  PARTITA_MPI(MPI_Bcast(text.data(), mpiCount(length), MPI_CHAR, root, world.get()));
+  text.resize(detail::broadcastCount(world, text.size(), root));
+  detail::broadcastBytes(world, text.data(), text.size(), root);
   return text;
+}
+
+std::size_t detail::broadcastCount(const Communicator& world, std::size_t count, int root) {
+  auto shared = static_cast<std::int64_t>(count);
+  world.barrier(); // a broadcast blocks; this wait is watched
+  PARTITA_MPI(MPI_Bcast(&shared, 1, MPI_INT64_T, root, world.get()));
+  return static_cast<std::size_t>(shared);
+}
+
+/// In chunks, because MPI counts with an int, and a large model has more bytes.
+void detail::broadcastBytes(const Communicator& world, void* to, std::size_t bytes, int root) {
+  for (std::size_t sent = 0; sent < bytes; sent += chunk_bytes) {
+    const auto count = static_cast<int>(std::min(chunk_bytes, bytes - sent));
+    PARTITA_MPI(MPI_Bcast(static_cast<char*>(to) + sent, count, MPI_BYTE, root, world.get()));
+  }
 }
 
 void requireSame(const Communicator& world, const std::string& text, const std::string& what) {
   const std::string first = broadcast(world, text);
   collectively(world, [&] {
     if (text != first)
-      throw UserError("the " + what + " of rank " + std::to_string(world.rank()) +
+      throw UserError("the " + what + " of rank " + std::to_string(world.worldRank(world.rank())) +
                       " differs from that of rank 0");
   });
 }

@@ -3,8 +3,11 @@
 #include "partita/comm/mpi.hpp"
 #include "partita/config/user_error.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 namespace partita {
 
@@ -25,6 +28,22 @@ void collectively(const Communicator& world, const std::function<void()>& work);
 
 /// The text of rank `root`, on every rank. Collective.
 std::string broadcast(const Communicator& world, std::string text, int root = 0);
+
+namespace detail {
+
+/// The count of rank `root`.
+std::size_t broadcastCount(const Communicator& world, std::size_t count, int root);
+void broadcastBytes(const Communicator& world, void* to, std::size_t bytes, int root);
+
+} // namespace detail
+
+/// Replaces the values by those of rank `root`, which may be more or fewer. Collective.
+template <class T>
+void broadcast(const Communicator& world, std::vector<T>& values, int root = 0) {
+  static_assert(std::is_trivially_copyable<T>::value, "values travel as bytes");
+  values.resize(detail::broadcastCount(world, values.size(), root));
+  detail::broadcastBytes(world, values.data(), values.size() * sizeof(T), root);
+}
 
 /// Throws AgreedError "the WHAT of rank N differs from that of rank 0" if the text of any rank differs from
 /// that of rank 0: the ranks would otherwise wait for one another forever. Collective.

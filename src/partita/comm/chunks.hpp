@@ -9,7 +9,7 @@
 
 namespace partita {
 
-/// Maximum message size, in bytes, for data that rank 0 writes to a file.
+/// Maximum message size, in bytes, for data that rank 0 writes to a file, and for broadcasts.
 constexpr std::size_t chunk_bytes = std::size_t{1} << 24;
 
 /// Sends data in chunks; returns when rank 0 has received them. Called on ranks other than 0.

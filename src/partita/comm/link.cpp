@@ -31,6 +31,7 @@ LinkModel& current() {
 } // namespace
 
 LinkModel parseLinkModel(const std::string& text) {
+  constexpr double largest_whole = 9007199254740992.0; // 2^53: a double holds all whole numbers up to it
   LinkModel model;
   std::istringstream entries(text);
   for (std::string entry; std::getline(entries, entry, ',');) {
@@ -40,19 +41,21 @@ LinkModel parseLinkModel(const std::string& text) {
     const std::string value = equals == std::string::npos ? "" : entry.substr(equals + 1);
     const double number = std::strtod(value.c_str(), &end);
     const bool is_number = !value.empty() && *end == '\0' && std::isfinite(number) && number >= 0.0;
+    const bool is_whole = is_number && number <= largest_whole && number == std::floor(number);
     if (is_number && key == "latency") {
       model.latency = number;
     } else if (is_number && key == "bandwidth") {
       model.bandwidth = number;
     } else if (is_number && key == "delay") {
       model.delay = number;
-    } else if (is_number && key == "seed") {
+    } else if (is_whole && key == "seed") {
       model.seed = static_cast<std::int64_t>(number);
-    } else if (is_number && key == "node") {
+    } else if (is_whole && key == "node") {
       model.node = static_cast<std::int64_t>(number);
     } else {
       throw UserError("PARTITA_LINKS: '" + entry +
-                      "' is not one of latency=S, bandwidth=B, delay=S, seed=N, node=N");
+                      "' is not one of latency=S, bandwidth=B, delay=S, seed=N, node=N (N is a whole number "
+                      "up to 2^53)");
     }
   }
   return model;

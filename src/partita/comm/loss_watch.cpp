@@ -72,8 +72,8 @@ void killAll(const std::vector<Process>& processes) {
 
 } // namespace
 
-RanksLost::RanksLost(const std::vector<int>& ranks)
-    : std::runtime_error(formatRanks(ranks) + ": no longer there"), _ranks(ranks) {}
+RanksLost::RanksLost(const Communicator& watched, const std::vector<int>& ranks)
+    : std::runtime_error(formatRanks(watched.worldRanks(ranks)) + ": no longer there"), _ranks(ranks) {}
 
 LossWatch::LossWatch(const Communicator& world, After after, double patience)
     : _comm(world.duplicate()), _processes(2 * static_cast<std::size_t>(world.size()), 0.0), _after(after),
@@ -133,7 +133,7 @@ void LossWatch::watchInBackground() {
       if ((_comm.rank() == 0) != (rank == 0) && isDead(rank)) dead.push_back(rank);
     silent = dead.empty() || calls != _calls ? 0.0 : silent + between_looks;
     calls = _calls;
-    if (silent >= patienceFor(dead)) fail(formatRanks(dead) + ": died during work that needs all ranks");
+    if (silent >= patienceFor(dead)) fail(names(dead) + ": died during work that needs all ranks");
   }
 }
 
@@ -167,7 +167,7 @@ void LossWatch::look() {
   ++_calls;
   if (_comm.rank() != 0) return obey();
   if (lost().empty() || _holds) return;
-  if (_after == After::end) fail(formatRanks({_lost.begin(), _lost.end()}) + ": died");
+  if (_after == After::end) fail(namesOfLost() + ": died");
   if (filesAreDone()) leaveTheLost();
 }
 
@@ -176,8 +176,8 @@ bool LossWatch::filesAreDone() {
   if (files_together == 0) return true;
   if (_files_since == Clock::time_point()) _files_since = Clock::now();
   if (secondsSince(_files_since) > file_patience) {
-    fail(formatRanks({_lost.begin(), _lost.end()}) + ": died while all ranks wrote a file together, so the "
-                                                     "run cannot continue (restart it with -r latest)");
+    fail(namesOfLost() + ": died while all ranks wrote a file together, so the run cannot continue (restart "
+                         "it with -r latest)");
   }
   return false;
 }
@@ -221,7 +221,7 @@ void LossWatch::leave() {
   if (_lost.count(_comm.rank()) > 0) leaveProcess(exit_failure); // given up: the others have continued
   if (_code >= 0) leaveProcess(_code);
   _left = true;
-  throw RanksLost({_lost.begin(), _lost.end()});
+  throw RanksLost(_comm, {_lost.begin(), _lost.end()});
 }
 
 /// Nobody else would report that the coordinator has died.
@@ -235,9 +235,14 @@ void LossWatch::lookAtRankZero() {
   fail("rank 0, which coordinates, has died");
 }
 
+/// "ranks 1,3": their numbers in the job, which differ from those here after an earlier loss.
+std::string LossWatch::names(const std::vector<int>& ranks) const {
+  return formatRanks(_comm.worldRanks(ranks));
+}
+
 void LossWatch::fail(const std::string& text) const {
   ends_job = true;
-  endJob(_comm.rank(), text, exit_failure);
+  endJob(_comm.worldRank(_comm.rank()), text, exit_failure);
 }
 
 void LossWatch::endOthers() {

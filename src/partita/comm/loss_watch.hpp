@@ -13,8 +13,8 @@ namespace partita {
 /// Ranks are lost, and the others continue without them. Thrown on all remaining ranks, wherever they wait.
 class RanksLost : public std::runtime_error {
  public:
-  explicit RanksLost(const std::vector<int>& ranks);
-  const std::vector<int>& ranks() const { return _ranks; }
+  RanksLost(const Communicator& watched, const std::vector<int>& ranks);
+  const std::vector<int>& ranks() const { return _ranks; } ///< of the watched communicator
 
  private:
   std::vector<int> _ranks;
@@ -83,6 +83,8 @@ class LossWatch {
   void lookAtRankZero();
   void obey();
   [[noreturn]] void leave();
+  std::string names(const std::vector<int>& ranks) const;
+  std::string namesOfLost() const { return names({_lost.begin(), _lost.end()}); }
   [[noreturn]] void fail(const std::string& text) const;
   bool filesAreDone();
 

@@ -190,8 +190,10 @@ TypedMatrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
   const Region region(space, "partita::Receiver::take", Phase::communication);
   PARTITA_REQUIRE(_taken < _count, "more messages received than announced");
   PARTITA_REQUIRE(_taken - _released < static_cast<std::int64_t>(_slots.size()), "all buffers are held");
-  _asked.set(space);
-  while (!ready() && !_asked.reached()) pollBriefly(); // it is no wait while the device has work
+  if (!ready()) {
+    _asked.set(space);
+    while (!ready() && !_asked.reached()) pollBriefly(); // it is no wait while the device has work
+  }
   Waiting waiting(awaited());
   while (!ready()) waiting.pause();
   waiting.over();

@@ -106,7 +106,7 @@ class Receiver {
   bool _here = false;             ///< has the next message arrived?
   std::int64_t _values = 0;       ///< in that message
   double _due = 0.0;              ///< on a slow link: earliest arrival
-  Event _asked;                   ///< the work of the device before the last `take`
+  Event _asked;                   ///< the work of the device before the last `take` that found no message
 };
 
 } // namespace partita

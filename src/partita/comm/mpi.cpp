@@ -142,14 +142,24 @@ Communicator Communicator::only(const std::vector<int>& ranks) const {
 }
 
 int Communicator::worldRank(int rank) const {
+  int found = 0;
+  translate(&rank, 1, &found);
+  return found;
+}
+
+std::vector<int> Communicator::worldRanks(const std::vector<int>& ranks) const {
+  std::vector<int> found(ranks.size());
+  translate(ranks.data(), static_cast<int>(ranks.size()), found.data());
+  return found;
+}
+
+void Communicator::translate(const int* ranks, int count, int* found) const {
   MPI_Group own = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
   PARTITA_MPI(MPI_Comm_group(_comm, &own));
   PARTITA_MPI(MPI_Comm_group(MPI_COMM_WORLD, &world));
-  int found = 0;
-  PARTITA_MPI(MPI_Group_translate_ranks(own, 1, &rank, world, &found));
+  PARTITA_MPI(MPI_Group_translate_ranks(own, count, ranks, world, found));
   PARTITA_MPI(MPI_Group_free(&own));
   PARTITA_MPI(MPI_Group_free(&world));
-  return found;
 }
 
 void Communicator::barrier() const {

@@ -73,6 +73,7 @@ class Communicator {
   int rank() const { return _rank; }
   int size() const { return _size; }
   int worldRank(int rank) const; ///< the number by which the launcher knows a rank of this communicator
+  std::vector<int> worldRanks(const std::vector<int>& ranks) const; ///< the same of several ranks
 
   void barrier() const;
   void sum(std::vector<double>& values) const;                ///< in place, over all ranks
@@ -85,6 +86,7 @@ class Communicator {
 
  private:
   explicit Communicator(MPI_Comm comm);
+  void translate(const int* ranks, int count, int* found) const;
   void reduce(void* values, std::int64_t count, MPI_Datatype type, MPI_Op operation) const;
   MPI_Comm _comm = MPI_COMM_NULL;
   int _rank = 0, _size = 1;

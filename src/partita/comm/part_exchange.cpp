@@ -1,6 +1,7 @@
 #include "partita/comm/part_exchange.hpp"
 
 #include "partita/comm/link.hpp"
+#include "partita/comm/part_places.hpp"
 #include "partita/comm/tags.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
@@ -19,22 +20,6 @@ struct CopyColumns {
   std::int64_t from_columns, to_columns;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t column) const {
     to[row * to_columns + column] = from[row * from_columns + column];
-  }
-};
-
-/// Lines of places from one block to another, [rows, lines of the first axis, of the second, values].
-template <bool Adds>
-struct MoveLines {
-  const Real* from;
-  Real* to;
-  std::int64_t count[2];                       ///< lines of each axis per row
-  std::int64_t from_strides[3], to_strides[3]; ///< of rows and of the two axes
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t line, std::int64_t i) const {
-    const std::int64_t second = line % count[1], first = line / count[1] % count[0],
-                       row = line / (count[0] * count[1]);
-    const Real value = from[row * from_strides[0] + first * from_strides[1] + second * from_strides[2] + i];
-    Real& at = to[row * to_strides[0] + first * to_strides[1] + second * to_strides[2] + i];
-    at = Adds ? at + value : value;
   }
 };
 
@@ -187,127 +172,6 @@ void PartExchange::sum(const ExecSpace& space, const Vector& values) const {
   if (_few.extent(0) < room)
     _few = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::few"), room);
   addUp(space, "sum of batch statistics", values, _few);
-}
-
-namespace {
-
-/// Places of a batch in memory: [rows, places of the block, channels].
-struct Places {
-  Real* data;
-  Block block;
-  std::int64_t channels;
-
-  std::int64_t size(std::size_t axis) const { return block.axes[axis].size(); }
-  Real* at(const Block& inner) const {
-    const auto offset = [&](std::size_t axis) { return inner.axes[axis].begin - block.axes[axis].begin; };
-    return data + ((offset(0) * size(1) + offset(1)) * size(2) + offset(2)) * channels;
-  }
-  std::int64_t stride(std::size_t axis) const { ///< between neighbours along an axis
-    return axis == 2 ? channels : stride(axis + 1) * size(axis + 1);
-  }
-};
-
-/// Copies or adds the places of `which`, which both blocks contain. Axes that both have as a whole are one.
-template <bool Adds>
-void movePlaces(const ExecSpace& space, const Places& from, const Places& to, const Block& which,
-                std::int64_t rows) {
-  if (which.places() == 0) return;
-  const auto whole = [&](std::size_t axis) {
-    return from.block.axes[axis] == which.axes[axis] && to.block.axes[axis] == which.axes[axis];
-  };
-  const auto extent = [&](std::size_t axis) { return which.axes[axis].size(); };
-  const std::int64_t channels = from.channels;
-  MoveLines<Adds> move{from.at(which),
-                       to.at(which),
-                       {extent(0), extent(1)},
-                       {from.block.places() * channels, from.stride(0), from.stride(1)},
-                       {to.block.places() * channels, to.stride(0), to.stride(1)}};
-  std::int64_t columns = extent(2) * channels;
-  for (const std::size_t axis : {std::size_t{1}, std::size_t{0}}) {
-    if (!whole(axis + 1)) break;
-    columns *= extent(axis);
-    move.count[axis] = 1;
-  }
-  forEachElement(space, "partita::PartExchange::move_places_kernel", rows * move.count[0] * move.count[1],
-                 columns, move);
-}
-
-void copyPlaces(const ExecSpace& space, const Places& from, const Places& to, const Block& which,
-                std::int64_t rows) {
-  movePlaces<false>(space, from, to, which, rows);
-}
-
-Places ownedBy(const ExchangePlan& plan, const Matrix& own) {
-  return {own.data(), plan.owned[static_cast<std::size_t>(plan.place)], plan.channels};
-}
-
-Places neededBy(const ExchangePlan& plan, const Matrix& needed) {
-  return {needed.data(), plan.needed[static_cast<std::size_t>(plan.place)], plan.channels};
-}
-
-} // namespace
-
-/// The messages between this part and the others, whose values lie one after another in `work`: from here
-/// the places that others need, and to here those that this one needs, or the reverse.
-PartExchange::Messages PartExchange::haloMessages(const ExchangePlan& plan, std::int64_t rows, bool forward,
-                                                  const Vector& work) const {
-  Messages messages;
-  Real* next = work.data();
-  for (int other = 0; other < _parts.size(); ++other) {
-    if (other == plan.place) continue;
-    const std::int64_t gives = plan.valuesSent(plan.place, other) * rows,
-                       gets = plan.valuesSent(other, plan.place) * rows;
-    if (gives > 0) (forward ? messages.out : messages.in).push_back({other, next, gives});
-    next += gives;
-    if (gets > 0) (forward ? messages.in : messages.out).push_back({other, next, gets});
-    next += gets;
-  }
-  return messages;
-}
-
-void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
-                               const Matrix& needed, const Vector& work, Travel travel) const {
-  const Region region(space, "partita::PartExchange::halo", Phase::communication);
-  const std::int64_t rows = own.extent(0);
-  const Places from = ownedBy(plan, own), to = neededBy(plan, needed);
-  const Messages messages = haloMessages(plan, rows, true, work);
-  if (travel != Travel::arrive) {
-    for (const Piece& piece : messages.out) {
-      const Block block = plan.sent(plan.place, piece.peer);
-      copyPlaces(space, from, {piece.values, block, plan.channels}, block, rows);
-    }
-    post(space, "halos", messages.out, messages.in);
-    copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
-  }
-  if (travel == Travel::depart) return;
-  complete(space);
-  for (const Piece& piece : messages.in) {
-    const Block block = plan.sent(piece.peer, plan.place);
-    copyPlaces(space, {piece.values, block, plan.channels}, to, block, rows);
-  }
-}
-
-void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed,
-                                const Matrix& own, const Vector& work, Travel travel) const {
-  const Region region(space, "partita::PartExchange::halo", Phase::communication);
-  const std::int64_t rows = needed.extent(0);
-  const Places from = neededBy(plan, needed), to = ownedBy(plan, own);
-  const Messages messages = haloMessages(plan, rows, false, work);
-  if (travel != Travel::arrive) {
-    for (const Piece& piece : messages.out) {
-      const Block block = plan.sent(piece.peer, plan.place);
-      copyPlaces(space, from, {piece.values, block, plan.channels}, block, rows);
-    }
-    post(space, "halos", messages.out, messages.in);
-  }
-  if (travel == Travel::depart) return;
-  Kokkos::deep_copy(space, own, Real(0));
-  copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
-  complete(space);
-  for (const Piece& piece : messages.in) {
-    const Block block = plan.sent(plan.place, piece.peer);
-    movePlaces<true>(space, {piece.values, block, plan.channels}, to, block, rows);
-  }
 }
 
 void PartExchange::slice(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all,

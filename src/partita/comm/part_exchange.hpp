@@ -23,7 +23,7 @@ class PartExchange {
   /// values [n] += those of all other parts. `work`: n / parts + 1 values.
   void sum(const ExecSpace& space, const Vector& values, const Vector& work,
            Travel travel = Travel::whole) const;
-  /// The own range or block of what every rank has.
+  /// The own range or block of what every rank has: all [rows, sum of widths] -> own [rows, own width].
   void slice(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own) const;
   /// Gathers the ranges or blocks of all ranks of the ring: own [rows, own width] -> all [rows, sum of
   /// widths], where a row is an item of the plan. `work`: for two of the widest ranges.
@@ -31,7 +31,8 @@ class PartExchange {
               const Vector& work, Travel travel = Travel::whole) const;
   /// Gathers the values of all parts, of which each has equally many, in place: values [parts, n].
   void gather(const ExecSpace& space, const Vector& values) const;
-  /// Adds up `all` of the ring's ranks, and keeps the own range. `work`: for two of the widest ranges.
+  /// Adds up `all` of the ring's ranks, and keeps the own range: all [rows, sum of widths] -> own [rows, own
+  /// width]. `work`: for two of the widest ranges.
   void reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own,
               const Vector& work, Travel travel = Travel::whole) const;
 

@@ -14,7 +14,7 @@ struct WaitedFor {
   enum class Kind { message, any, taker, all };
   Kind kind = Kind::all;
   const char* what = "";       ///< a literal: "activations", "barrier"
-  int peer = -1;               ///< sending or receiving rank, in the world communicator
+  int peer = -1;               ///< number of the sending or receiving rank in the job (`worldRank`)
   std::int64_t number = 0;     ///< number of the message in its stream, from 1; 0: not counted
   const char* other_what = ""; ///< another message that would end the wait: what, sender, number
   int other_peer = -1;         ///< none: -1

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace partita {
 
@@ -64,11 +65,17 @@ Sign Sign::ofWait(const WaitedFor& what, double seconds) {
   return sign;
 }
 
-WaitTable::WaitTable(int ranks, double fresh, double now)
-    : _fresh(fresh), _rows(ranks, Row{Sign::ofWork(), now}) {}
+WaitTable::WaitTable(std::vector<int> job_ranks, double fresh, double now)
+    : _fresh(fresh), _job_ranks(std::move(job_ranks)), _rows(_job_ranks.size(), Row{Sign::ofWork(), now}) {}
 
 void WaitTable::take(int rank, const Sign& sign, double now) {
   _rows[rank] = {sign, now};
+}
+
+std::optional<std::size_t> WaitTable::rowOf(int job_rank) const {
+  const auto found = std::lower_bound(_job_ranks.begin(), _job_ranks.end(), job_rank);
+  if (found == _job_ranks.end() || *found != job_rank) return std::nullopt;
+  return static_cast<std::size_t>(found - _job_ranks.begin());
 }
 
 std::vector<int> WaitTable::stuck(double now, double seconds) const {
@@ -81,8 +88,9 @@ std::vector<int> WaitTable::stuck(double now, double seconds) const {
     const bool all_held = std::find(held.begin(), held.end(), false) == held.end();
     for (std::size_t rank = 0; rank < held.size(); ++rank) {
       const Sign& sign = _rows[rank].sign;
-      const auto is_held = [&](int other) {
-        return static_cast<std::size_t>(other) < held.size() && held[other];
+      const auto is_held = [&](int job_rank) {
+        const auto row = rowOf(job_rank);
+        return row && held[*row];
       };
       const bool peer_held =
           sign.byAll() ? all_held : is_held(sign.peer) && (sign.other_peer < 0 || is_held(sign.other_peer));
@@ -117,7 +125,7 @@ std::string WaitTable::text(double now, std::size_t most) const {
     const Row& row = _rows[rank];
     const bool fresh = isFresh(row, now);
     Group& group = groups[doingOf(row.sign, fresh)];
-    group.ranks.push_back(static_cast<int>(rank));
+    group.ranks.push_back(_job_ranks[rank]);
     group.seconds = std::max(group.seconds, now - row.reported + (fresh ? row.sign.waited : 0.0));
   }
   std::string text;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct Sign {
 
   double waited = -1.0; ///< seconds so far; negative: at work
   WaitedFor::Kind kind = WaitedFor::Kind::all;
-  int peer = -1;
+  int peer = -1; ///< number in the job, as in WaitedFor
   std::int64_t number = 0;
   std::array<char, 32> what{};
   int other_peer = -1; ///< rank whose message would also end the wait; -1: none
@@ -27,12 +28,13 @@ struct Sign {
   std::array<char, 32> other_what{};
 };
 
-/// The last report of every rank, and the conclusions from these reports. Times are seconds of the clock of
-/// the rank that keeps the table.
+/// The last report of every rank of a communicator, and the conclusions from these reports. Times are seconds
+/// of the clock of the rank that keeps the table.
 class WaitTable {
  public:
-  /// Signs older than `fresh` say nothing about the present.
-  WaitTable(int ranks, double fresh, double now);
+  /// `job_ranks`: the numbers of these ranks in the job, which increase. Signs older than `fresh` say nothing
+  /// about the present.
+  WaitTable(std::vector<int> job_ranks, double fresh, double now);
 
   void take(int rank, const Sign& sign, double now);
 
@@ -43,7 +45,8 @@ class WaitTable {
   /// The ranks that have given no response for at least `seconds` while another rank waits.
   std::vector<int> silent(double now, double seconds) const;
 
-  /// What each rank is doing, most suspicious first; ranks doing the same share a line, at most `most` lines.
+  /// What each rank is doing, with its number in the job, most suspicious first; ranks doing the same share a
+  /// line, at most `most` lines.
   std::string text(double now, std::size_t most = 24) const;
 
  private:
@@ -54,7 +57,10 @@ class WaitTable {
   bool isFresh(const Row& row, double now) const { return now - row.reported <= _fresh; }
   bool waits(const Row& row, double now) const { return row.sign.waited >= 0.0 && isFresh(row, now); }
 
+  std::optional<std::size_t> rowOf(int job_rank) const;
+
   double _fresh;
+  std::vector<int> _job_ranks; ///< by row
   std::vector<Row> _rows;
 };
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,6 +20,13 @@ namespace {
 static_assert(std::is_trivially_copyable<Sign>::value, "signs travel as bytes");
 
 constexpr double lost_signs = 2.5; // periods without a sign, after which the last one is out of date
+
+/// The numbers of all ranks in the job.
+std::vector<int> ranksInJob(const Communicator& comm) {
+  std::vector<int> ranks(static_cast<std::size_t>(comm.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return comm.worldRanks(ranks);
+}
 
 std::string wholeSeconds(double seconds) {
   std::array<char, 24> text{};
@@ -40,7 +48,7 @@ Watchdog::Actions Watchdog::warnAndEndJob() {
 
 Watchdog::Watchdog(const Communicator& world, const Limits& limits, Actions actions)
     : _comm(world.duplicate()), _limits(limits), _actions(std::move(actions)),
-      _table(_comm.size(), lost_signs * limits.sign, 0.0), _next_warning(limits.warning) {
+      _table(ranksInJob(_comm), lost_signs * limits.sign, 0.0), _next_warning(limits.warning) {
   setWatcher(this);
 }
 
@@ -55,7 +63,7 @@ void Watchdog::restart(const Limits& limits) {
   _limits = limits;
   _attentive_since = seconds();
   _next_warning = limits.warning;
-  _table = WaitTable(_comm.size(), lost_signs * limits.sign, _attentive_since);
+  _table = WaitTable(ranksInJob(_comm), lost_signs * limits.sign, _attentive_since);
 }
 
 /// All signs must be received before the communicator is freed, but rank 0 does not know how many there are:
@@ -123,7 +131,7 @@ void Watchdog::look(double now) {
     const std::vector<int> stuck = _table.stuck(now, _limits.stuck);
     if (!stuck.empty()) {
       _attentive_since = now;
-      _actions.end(formatRanks(stuck) + ": waiting for one another; a message is lost\n" + _table.text(now));
+      _actions.end(names(stuck) + ": waiting for one another; a message is lost\n" + _table.text(now));
       return;
     }
   }
@@ -131,16 +139,20 @@ void Watchdog::look(double now) {
     const std::vector<int> silent = _table.silent(now, _limits.silence);
     if (!silent.empty()) {
       if (_actions.lose && _actions.lose(silent)) return;
-      _actions.end(formatRanks(silent) + ": no response for " + wholeSeconds(_limits.silence) +
+      _actions.end(names(silent) + ": no response for " + wholeSeconds(_limits.silence) +
                    " (run/watchdog) while others wait\n" + _table.text(now));
       return;
     }
   }
   const std::vector<int> silent = _table.silent(now, _next_warning);
   if (silent.empty()) return;
-  _actions.warn(formatRanks(silent) + ": no response for " + wholeSeconds(_next_warning) +
-                " while others wait\n" + _table.text(now));
+  _actions.warn(names(silent) + ": no response for " + wholeSeconds(_next_warning) + " while others wait\n" +
+                _table.text(now));
   _next_warning *= 2.0;
+}
+
+std::string Watchdog::names(const std::vector<int>& ranks) const {
+  return formatRanks(_comm.worldRanks(ranks));
 }
 
 void Watchdog::endWithoutRankZero(double now) {

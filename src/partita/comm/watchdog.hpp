@@ -25,10 +25,12 @@ class Watchdog final : public Watcher {
     double warning = 10.0;  ///< of silence before the first warning; doubled by each warning
     double silence = 600.0; ///< of silence before the job ends; 0: never
   };
-  /// Called with the finding; `end` need not return. Only rank 0 warns.
+  /// Called with the finding, which names ranks by their numbers in the job; `end` need not return. Only rank
+  /// 0 warns.
   struct Actions {
     std::function<void(const std::string&)> warn, end;
-    /// Called with silent ranks before `end`; returns whether the job continues without them. May be empty.
+    /// Called with silent ranks of the watched communicator before `end`; returns whether the job continues
+    /// without them. May be empty.
     std::function<bool(const std::vector<int>&)> lose = {};
   };
   static Actions warnAndEndJob(); ///< `end` is endJob with exit code 1
@@ -55,6 +57,7 @@ class Watchdog final : public Watcher {
   void look(double now);
   void pump(double now);
   void endWithoutRankZero(double now);
+  std::string names(const std::vector<int>& ranks) const;
   double seconds() const; ///< since the start
 
   Communicator _comm;

@@ -14,18 +14,20 @@ enum class Op { none, transpose };
 /// `sums`, if it is not empty, gets the sums of the columns of A, which is transposed then: if C is the
 /// gradient of weights, they are that of the bias. They are never added to what is there.
 struct ProductEpilogue {
-  const Real* bias = nullptr;
+  const Real* bias = nullptr; ///< [n], as many as C has columns
   bool relu = false;
-  const void* stored_bias = nullptr; ///< not used if C is `Real`
-  TypedSpan sums = {};
+  const void* stored_bias = nullptr; ///< [n], not used if C is `Real`
+  TypedSpan sums = {};               ///< [m], as many as C has rows
 
   bool empty() const { return bias == nullptr && stored_bias == nullptr && !relu; }
 };
 
-/// C = alpha op(A) op(B) + beta C on row-major matrices. Every matrix product of Partita goes through here. A
-/// and B have the same precision, C has either that or `Real`; sums are float sums of all products. With beta
-/// 0 the old content of C does not matter. The epilogue comes last. `exact_in`: the numbers of A and B fit
-/// into this precision, or may be rounded to it; then NVIDIA's tensor cores multiply `Real` numbers in TF32.
+/// C = alpha op(A) op(B) + beta C on row-major matrices: op(A) [m, k], op(B) [k, n], C [m, n]. Every matrix
+/// product of Partita goes through here. A and B have the same precision, C has either that or `Real`; sums
+/// are float sums of all products. With beta 0 the old content of C does not matter. The epilogue comes last.
+/// `exact_in`: the numbers of A and B fit into this precision, or may be rounded to it; then NVIDIA's tensor
+/// cores multiply `Real` numbers in TF32. Throws InternalError if shapes or precisions do not fit, if `sums`
+/// are wanted without `Op::transpose` of A, or if a C of `Real` has only a `stored_bias`.
 ///
 /// On NVIDIA devices cuBLASLt computes products of any precision. Products of `Real` go to oneDNN on hosts
 /// with AVX-512, unless they are tiny; otherwise through Kokkos Kernels to the vendor's BLAS. Products of
@@ -44,11 +46,12 @@ bool takesStoredBias(Precision precision);
 /// Does an epilogue cost less than a kernel of its own?
 bool fusesEpilogues();
 
-/// The same for sums in products of numbers of a precision. Where rows have teams, a kernel that adds up
-/// columns has too few of them to also do the work of an element-wise one.
+/// Is it faster to compute `sums` in a product of numbers of a precision than in the element-wise kernel that
+/// writes its A? With cuBLASLt it is: a kernel that adds up the few columns of A does not keep a device busy.
+/// Hosts do it only in builds that test the kernels of devices.
 bool fusesSums(Precision precision);
 
-/// The sums of the columns of a matrix, by a kernel of its own.
+/// The sums of the columns of a matrix, by a kernel of its own: a [rows, n] -> sums [n].
 void columnSums(const ExecSpace& space, const TypedMatrix& a, const TypedSpan& sums);
 
 /// Are there a library and instructions that multiply numbers stored like this? If not, it is faster to

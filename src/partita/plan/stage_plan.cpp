@@ -150,7 +150,6 @@ std::int64_t StagePlan::headValues() const {
   return sumOver(head, [](const LayerPlan& layer) { return layer.keptValues(); });
 }
 
-/// What the decoder keeps, the averaged input, and the gradient of the output.
 ImageLayout StagePlan::targetLayout() const {
   const bool as_vector = !decoder.empty() && decoder.back().out.size() == 1;
   return as_vector ? layoutOf(layers.front().in) : ImageLayout{};
@@ -160,6 +159,7 @@ bool StagePlan::copiesTarget() const {
   return decoder_window > 1 || !targetLayout().trivial();
 }
 
+/// What the decoder keeps, the averaged input, and the gradient of the output.
 std::int64_t StagePlan::decoderValues() const {
   if (decoder.empty()) return 0;
   return decoder.front().keptValues() + (copiesTarget() ? decoder.front().outputs() : 0) + outputs();

@@ -49,7 +49,7 @@ struct ParameterCopy {
   double keep = 0.0;                       ///< weight of the old values; 1 - keep is that of the new ones
 };
 
-/// A stage: consecutive layers that one rank trains.
+/// A stage: consecutive layers. Its parts and replicas may be on several ranks.
 struct StagePlan {
   int index = 0, stages = 1;
   std::vector<LayerPlan>
@@ -65,7 +65,7 @@ struct StagePlan {
   double transport = 0.0;   ///< weight of what residual layers add to their input, see `Pass`
   std::int64_t copied = 0;  ///< leading layers of the head that are copies of the next stage's first layers
   std::vector<ParameterCopy> copies; ///< of its own parameters in other heads, and of others' in its head
-  bool entrance = false;             ///< does it begin with that layer?
+  bool entrance = false;             ///< do `layers` begin with the activation from before the cut?
   bool real_input = true;            ///< may its input be `Real` where layers read 16 bits?
   bool has_loss = true;              ///< does a loss read its output?
   bool loss_takes_half = false;      ///< does its loss read 16-bit numbers as they are stored?

@@ -3,6 +3,7 @@
 #include "partita/data/order.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/stage_memory.hpp"
+#include "partita/strategy/divergence.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,58 +12,6 @@
 namespace partita {
 
 namespace {
-
-bool allFinite(const Real* values, std::size_t count) {
-  return std::all_of(values, values + count, [](Real value) { return std::isfinite(value); });
-}
-
-bool allFinite(const TypedMatrix& stored) {
-  const Matrix values = makeMatrix("partita::allFinite", stored.rows, stored.columns);
-  copyValues(ExecSpace(), stored, values);
-  const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), values);
-  return allFinite(host.data(), host.size());
-}
-
-/// Are the parameters of a layer, and of the layers inside it, finite?
-bool parametersFinite(const Stage& stage, const LayerPlan& layer) {
-  for (const StageTensor& tensor : stage.tensors()) {
-    const bool inside = tensor.layer.compare(0, layer.place.size() + 1, layer.place + ".") == 0;
-    if (!inside) continue;
-    std::vector<Real> values(static_cast<std::size_t>(tensor.size));
-    stage.masters().copyOut(ExecSpace(), tensor.offset, tensor.size, values.data());
-    if (!allFinite(values.data(), values.size())) return false;
-  }
-  return true;
-}
-
-/// Searches in the order in which a batch passes through the stage.
-std::string firstBadPlace(const LocalStage& local, const Tape& tape, const TypedMatrix& in) {
-  if (!allFinite(in)) return "the input of the stage";
-  const std::vector<LayerPlan>& layers = local.stage.plan().layers;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::string name = layers[i].name();
-    if (!parametersFinite(local.stage, layers[i])) return "the parameters of " + name;
-    if (!allFinite(tape.outputs[i].rowsFrom(0, tape.rows))) return "the output of " + name;
-  }
-  for (const auto* more : {&local.stage.plan().decoder, &local.stage.plan().head})
-    for (const LayerPlan& layer : *more)
-      if (!parametersFinite(local.stage, layer)) return "the parameters of " + layer.name();
-  return "the loss";
-}
-
-/// Reports the step and the first place in it that is not finite. `counted_from`: the step of the last
-/// report; `batches`: losses per step.
-[[noreturn]] void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& tape,
-                               const TypedMatrix& in, std::int64_t counted_from, std::int64_t batches) {
-  fence(space, "partita::failDiverged");
-  const auto bad_batch = static_cast<std::int64_t>(local.score.peek(space).bad_batch);
-  const std::int64_t step = counted_from + (bad_batch + batches - 1) / batches;
-  throw RunError("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
-                 std::to_string(step) +
-                 "; the first values that are not finite: " + firstBadPlace(local, tape, in) +
-                 " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "
-                 "earlier steps are kept)");
-}
 
 std::vector<GradientNorm::Part> partsOf(const Stage& stage) {
   std::vector<GradientNorm::Part> parts;

@@ -57,14 +57,6 @@ Messages ringAllGather(std::int64_t ranks, double bytes_per_rank) {
   return ring(ranks, 1.0, bytes_per_rank);
 }
 
-Messages ringReduceScatter(std::int64_t ranks, double bytes) {
-  return ring(ranks, 1.0, bytes / static_cast<double>(ranks));
-}
-
-Messages treeBroadcast(std::int64_t ranks, double bytes) {
-  return {treeDepth(ranks), bytes};
-}
-
 Messages treeAllReduce(std::int64_t ranks, double bytes) {
   return {2.0 * treeDepth(ranks), bytes};
 }

@@ -43,8 +43,6 @@ bool usesRing(std::int64_t ranks, double bytes);
 Messages allReduce(std::int64_t ranks, double bytes);
 /// `bytes_per_rank`: what each rank contributes.
 Messages ringAllGather(std::int64_t ranks, double bytes_per_rank);
-Messages ringReduceScatter(std::int64_t ranks, double bytes);
-Messages treeBroadcast(std::int64_t ranks, double bytes);
 /// A reduction to one rank and a broadcast from there.
 Messages treeAllReduce(std::int64_t ranks, double bytes);
 /// From one rank to all others, each of which gets its part.

@@ -63,12 +63,6 @@ void BatchDispatcher::giveBack(std::size_t worker) {
   own.clear();
 }
 
-std::int64_t BatchDispatcher::outstandingBatches() const {
-  std::size_t batches = 0;
-  for (const std::deque<ExampleRange>& own : _outstanding) batches += own.size();
-  return static_cast<std::int64_t>(batches);
-}
-
 std::int64_t BatchDispatcher::remaining() const {
   return _examples - _state.cursor + examplesIn(_state.pending);
 }

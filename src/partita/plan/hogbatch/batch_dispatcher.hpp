@@ -39,7 +39,6 @@ class BatchDispatcher {
 
   /// The batches that the worker has, the oldest first.
   const std::deque<ExampleRange>& outstanding(std::size_t worker) const { return _outstanding.at(worker); }
-  std::int64_t outstandingBatches() const;
   /// Are there examples that were given back and not handed out again?
   bool hasGivenBack() const { return !_state.pending.empty(); }
   std::int64_t examples() const { return _examples; }

@@ -45,24 +45,43 @@ double largestBatch(const WorkerMix& mix, std::size_t worker) {
   return static_cast<double>(mix.groups[speed.group].upper * speed.lanes);
 }
 
+/// The workers of a group, in their order.
+std::vector<std::size_t> membersOf(const WorkerMix& mix, std::size_t group) {
+  std::vector<std::size_t> members;
+  for (std::size_t i = 0; i < mix.workers.size(); ++i)
+    if (mix.workers[i].group == group) members.push_back(i);
+  return members;
+}
+
+/// The speed of these workers of one group if each lane gets `size` examples; without the batches.
+UseForecast speedAlone(const WorkerMix& mix, const std::vector<std::size_t>& members, double size) {
+  UseForecast use;
+  for (const std::size_t member : members) {
+    const WorkerSpeed& worker = mix.workers[member];
+    const bool shared = mix.groups[worker.group].role == WorkerRole::shared;
+    const double counted = shared ? mix.rules.beta : 1.0;
+    const auto lanes = static_cast<double>(worker.lanes);
+    const double per_second = 1.0 / worker.seconds(lanes * size);
+    use.examples_per_second += lanes * size * per_second;
+    use.progress_per_second += counted * lanes * mix.rate.factor(size) * per_second;
+  }
+  return use;
+}
+
 } // namespace
 
+/// Tries hundreds of sizes. Each looks at the members only, because there may be thousands of groups.
 UseForecast forecastAlone(const WorkerMix& mix, std::size_t group) {
   const WorkerGroup& bounds = mix.groups[group];
-  const double upper = static_cast<double>(bounds.upper), reference = mix.rate.reference,
-               counted = bounds.role == WorkerRole::shared ? mix.rules.beta : 1.0;
+  const std::vector<std::size_t> members = membersOf(mix, group);
+  const double upper = static_cast<double>(bounds.upper), reference = mix.rate.reference;
   UseForecast best;
+  double best_size = 0.0;
   const auto consider = [&](double size) {
-    UseForecast use;
-    for (const WorkerSpeed& worker : mix.workers) {
-      const auto lanes = worker.group == group ? static_cast<double>(worker.lanes) : 0.0;
-      const double per_second = 1.0 / worker.seconds(lanes * size);
-      use.batches.push_back(lanes * size);
-      if (lanes == 0.0) continue;
-      use.examples_per_second += lanes * size * per_second;
-      use.progress_per_second += counted * lanes * mix.rate.factor(size) * per_second;
-    }
-    if (use.progress_per_second > best.progress_per_second * (1.0 + 1e-9)) best = use;
+    const UseForecast use = speedAlone(mix, members, size);
+    if (!(use.progress_per_second > best.progress_per_second * (1.0 + 1e-9))) return;
+    best = use;
+    best_size = size;
   };
   auto size = static_cast<double>(bounds.lower);
   while (size < upper) {
@@ -71,6 +90,9 @@ UseForecast forecastAlone(const WorkerMix& mix, std::size_t group) {
   }
   consider(upper);
   if (reference >= static_cast<double>(bounds.lower) && reference <= upper) consider(reference);
+  best.batches.assign(mix.workers.size(), 0.0);
+  for (const std::size_t member : members)
+    best.batches[member] = static_cast<double>(mix.workers[member].lanes) * best_size;
   return best;
 }
 

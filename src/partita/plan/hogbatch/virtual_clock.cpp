@@ -159,7 +159,7 @@ class StepCourse {
 
  private:
   void playStep(std::int64_t examples) {
-    const std::vector<std::int64_t> parts = _controller.split(examples);
+    const std::vector<std::int64_t>& parts = partsOf(examples);
     double longest = 0.0;
     for (std::size_t i = 0; i < _mix.workers.size(); ++i) {
       const WorkerSpeed& worker = _mix.workers[i];
@@ -180,8 +180,18 @@ class StepCourse {
     _course.progress += _mix.rate.factor(static_cast<double>(examples));
   }
 
+  /// The parts of a step. Sizes do not change during a course, so steps of the same length have the same
+  /// parts. A search for parts costs hundreds of times as much as the rest of a step.
+  const std::vector<std::int64_t>& partsOf(std::int64_t examples) {
+    if (_divided != examples) _parts = _controller.split(examples);
+    _divided = examples;
+    return _parts;
+  }
+
   const WorkerMix& _mix;
   BatchController _controller;
+  std::vector<std::int64_t> _parts; ///< of each group in a step of `_divided` examples
+  std::int64_t _divided = 0;
   Course _course;
 };
 

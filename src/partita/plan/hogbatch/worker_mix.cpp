@@ -73,12 +73,4 @@ Balance adaptiveBalance(const WorkerMix& mix) {
   return balance;
 }
 
-double slowShare(double ratio, double lower, double upper) {
-  return ratio <= upper / lower ? 0.5 : 1.0 / (1.0 + ratio * lower / upper);
-}
-
-double priceOfBalance(const WorkerMix& mix) {
-  return fixedBalance(mix).examples_per_second / adaptiveBalance(mix).examples_per_second;
-}
-
 } // namespace partita

@@ -53,10 +53,5 @@ Balance fixedBalance(const WorkerMix& mix);
 /// Otherwise the fastest groups stay at their upper bound, the slowest at their lower one, and a group
 /// between them keeps its first size unless that makes it the fastest or slowest.
 Balance adaptiveBalance(const WorkerMix& mix);
-/// The share of the slower of two groups with one lane each, common bounds, no overhead, and speeds 1 : r:
-/// 1/2 if r <= upper/lower, otherwise 1 / (1 + r lower/upper).
-double slowShare(double ratio, double lower, double upper);
-/// How much longer an epoch takes with adaptive sizes than with those of the start.
-double priceOfBalance(const WorkerMix& mix);
 
 } // namespace partita

@@ -74,7 +74,7 @@ bool Coordinator::finished() const {
 
 std::int64_t Coordinator::busyWorkers() const {
   return std::count_if(_workers.begin(), _workers.end(),
-                       [](const Worker& worker) { return !worker.orders.empty(); });
+                       [](const WorkerState& worker) { return !worker.orders.empty(); });
 }
 
 /// The learning rate of an update with the gradient of `examples` samples that are handed out now.
@@ -86,7 +86,7 @@ double Coordinator::rateOf(std::int64_t examples) const {
 }
 
 void Coordinator::give(std::size_t worker, const ExampleRange& range, const WorkOrder& base) {
-  Worker& own = _workers[worker];
+  WorkerState& own = _workers[worker];
   WorkOrder order = base;
   order.number = _state.batches++;
   order.epoch = _state.epoch;
@@ -99,7 +99,7 @@ void Coordinator::give(std::size_t worker, const ExampleRange& range, const Work
 }
 
 void Coordinator::sendOrders(std::size_t worker) {
-  Worker& own = _workers[worker];
+  WorkerState& own = _workers[worker];
   if (own.unsent.empty()) return;
   own.since = Clock::now();
   _mailbox.sendAll(static_cast<int>(_state.workers[worker].rank), Tag::order, own.unsent);
@@ -108,7 +108,7 @@ void Coordinator::sendOrders(std::size_t worker) {
 
 /// How many orders the worker should have. With `tolerate` only one, because an order to apply follows it.
 std::size_t Coordinator::ordersOf(std::size_t worker) const {
-  const Worker& own = _workers[worker];
+  const WorkerState& own = _workers[worker];
   if (!mayHandOut() || own.late || own.failed) return 0;
   if (_section.tolerate) return 1;
   std::int64_t next = 0;
@@ -205,7 +205,7 @@ void Coordinator::takeNext() {
 double Coordinator::nap() const {
   constexpr double longest = 5e-3, longest_alone = 1e-3;
   double seconds = longest;
-  for (const Worker& worker : _workers) {
+  for (const WorkerState& worker : _workers) {
     if (worker.orders.empty()) continue;
     const auto advance = static_cast<double>(worker.orders.size() - 1);
     const bool can_wait = advance > 0.0 && _server == nullptr;
@@ -262,7 +262,7 @@ void Coordinator::take(std::size_t worker, const WorkResult& result) {
 
 /// Completes the result of an order to apply with the result of its gradient.
 WorkResult Coordinator::applied(std::size_t worker, const WorkResult& result) {
-  Worker& own = _workers[worker];
+  WorkerState& own = _workers[worker];
   if (!own.result) return result;
   WorkResult whole = *own.result;
   whole.applied = result.applied;
@@ -271,7 +271,7 @@ WorkResult Coordinator::applied(std::size_t worker, const WorkResult& result) {
 }
 
 void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
-  Worker& own = _workers[worker];
+  WorkerState& own = _workers[worker];
   if (own.late) { // others have done its batch, or it counts as done
     own.late = false;
     if (own.result) record(worker, own.applying, applied(worker, result));
@@ -294,8 +294,9 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
 void Coordinator::takeInStep(std::size_t worker, const WorkResult& result) {
   if (result.kind == WorkOrder::Kind::train) {
     _workers[worker].result = result;
-    const bool all = std::all_of(_workers.begin(), _workers.end(),
-                                 [](const Worker& other) { return other.orders.empty() || other.result; });
+    const bool all = std::all_of(_workers.begin(), _workers.end(), [](const WorkerState& other) {
+      return other.orders.empty() || other.result;
+    });
     if (all) applyNext();
     return;
   }
@@ -314,7 +315,7 @@ void Coordinator::sendApply(std::size_t worker) {
 bool Coordinator::working() const {
   if (busyWorkers() > 0) return true;
   const bool late =
-      std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return worker.late; });
+      std::any_of(_workers.begin(), _workers.end(), [](const WorkerState& worker) { return worker.late; });
   return late && mayHandOut() && left() > 0;
 }
 

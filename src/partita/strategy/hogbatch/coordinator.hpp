@@ -34,12 +34,16 @@ class Coordinator {
   void showWorkers(std::int64_t step) const { _report.writeWorkers(step); }
 
  private:
-  struct Worker {
+  /// A worker has `orders` while it works, and with them a `result` from when its gradient is known until it
+  /// has changed the model. A late worker has no orders: without `result` others have its batch, and with
+  /// `result` the batch counts as done while the worker still carries out `applying`. A failed worker has
+  /// neither orders nor a result and is not late; a lost worker has failed as well.
+  struct WorkerState {
     std::deque<WorkOrder> orders;     ///< to train, the oldest first: results come in this order
     std::vector<WorkOrder> unsent;    ///< the last ones of `orders`
     std::optional<WorkResult> result; ///< of its gradient, if that is not applied at once
-    bool late = false;                ///< others have its batch or, with `result`, it counts as done
-    WorkOrder applying;               ///< if late with `result`: the order that it still carries out
+    bool late = false;                ///< has not answered in time
+    WorkOrder applying;               ///< only if late with `result`
     bool failed = false;              ///< gets no more batches
     bool lost = false;                ///< its process has died or was given up
     Clock::time_point since;          ///< of its last order
@@ -99,7 +103,7 @@ class Coordinator {
   BatchController _controller;
   BatchDispatcher _dispatcher;
   RateScale _rates;
-  std::vector<Worker> _workers;
+  std::vector<WorkerState> _workers;
   HogbatchState _state;
   bool _meets = false;          ///< a meeting is wanted: only returned batches are handed out
   std::size_t _applying = 0;    ///< synchronous: the next worker to apply its part

@@ -111,9 +111,10 @@ void HogbatchTraining::beginModel(const ExecSpace& space) {
       request.wait();
     } else {
       values.resize(static_cast<std::size_t>(_model->size()));
-      PARTITA_MPI(MPI_Irecv(values.data(), mpiCount(_model->size()), mpiType<Real>(), giver,
-                            static_cast<int>(Tag::model), _channel.get(),
-                            request.start({WaitedFor::Kind::message, "first parameters", giver})));
+      PARTITA_MPI(MPI_Irecv(
+          values.data(), mpiCount(_model->size()), mpiType<Real>(), giver, static_cast<int>(Tag::model),
+          _channel.get(),
+          request.start({WaitedFor::Kind::message, "first parameters", _channel.worldRank(giver)})));
       request.wait();
       _model->write(values.data());
     }

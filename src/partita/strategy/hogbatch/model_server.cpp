@@ -17,9 +17,10 @@ ModelServer::ModelServer(const RunContext& context, Mailbox& mailbox, const Comm
 }
 
 void ModelServer::post(int rank, std::vector<Real>& values, Request& request) {
-  PARTITA_MPI(MPI_Irecv(values.data(), mpiCount(_model.size()), mpiType<Real>(), rank,
-                        static_cast<int>(Tag::model), _channel.get(),
-                        request.start({WaitedFor::Kind::message, "result of a worker", rank})));
+  PARTITA_MPI(
+      MPI_Irecv(values.data(), mpiCount(_model.size()), mpiType<Real>(), rank, static_cast<int>(Tag::model),
+                _channel.get(),
+                request.start({WaitedFor::Kind::message, "result of a worker", _channel.worldRank(rank)})));
 }
 
 void ModelServer::begin(int rank, const ModelRequest& request) {
@@ -37,9 +38,10 @@ void ModelServer::begin(int rank, const ModelRequest& request) {
     const SharedModel::Lock lock(_model, _context.config.run.decisions, 0);
     reply.applied.version = _model.read(client.parameters.data());
   }
-  PARTITA_MPI(MPI_Isend(client.parameters.data(), mpiCount(_model.size()), mpiType<Real>(), rank,
-                        static_cast<int>(Tag::model), _channel.get(),
-                        client.sent.start({WaitedFor::Kind::taker, "parameters of the model", rank})));
+  PARTITA_MPI(MPI_Isend(
+      client.parameters.data(), mpiCount(_model.size()), mpiType<Real>(), rank, static_cast<int>(Tag::model),
+      _channel.get(),
+      client.sent.start({WaitedFor::Kind::taker, "parameters of the model", _channel.worldRank(rank)})));
   _context.grid.traffic.between_replicas += _model.size() * static_cast<std::int64_t>(sizeof(Real));
   _mailbox.send(rank, Tag::model, reply);
   ++client.reads;

@@ -16,7 +16,7 @@ std::string Coordinator::nameOf(std::size_t worker) const {
 
 /// Gives the batch of a worker to others. A worker with `failed` gets no more batches.
 void Coordinator::drop(std::size_t worker, const std::string& why) {
-  Worker& own = _workers[worker];
+  WorkerState& own = _workers[worker];
   Log::warning(nameOf(worker) + why + "; its batch goes to other workers (strategy/tolerate)");
   giveBack(worker);
   own.result.reset();
@@ -27,7 +27,8 @@ void Coordinator::drop(std::size_t worker, const std::string& why) {
 }
 
 bool Coordinator::anyLeft() const {
-  return std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return !worker.failed; });
+  return std::any_of(_workers.begin(), _workers.end(),
+                     [](const WorkerState& worker) { return !worker.failed; });
 }
 
 /// Returns how many examples others will get.
@@ -56,7 +57,7 @@ bool Coordinator::dropLostWorkers(const std::set<int>& ranks) {
 }
 
 void Coordinator::lose(std::size_t worker) {
-  Worker& own = _workers[worker];
+  WorkerState& own = _workers[worker];
   WorkerReport& report = _state.workers[worker];
   _model.freeLockOf(static_cast<int>(report.rank));
   const std::string batch = settle(worker);
@@ -73,7 +74,7 @@ void Coordinator::lose(std::size_t worker) {
 /// Decides what becomes of the batch of a lost worker. If it was told to change the model, shared memory
 /// shows whether it had begun. If so, the batch counts as done, because the change cannot be undone.
 std::string Coordinator::settle(std::size_t worker) {
-  Worker& own = _workers[worker];
+  WorkerState& own = _workers[worker];
   if (!own.result) {
     const std::int64_t examples = giveBack(worker);
     return examples == 0 ? "" : "; other workers get " + counted(examples, "example");
@@ -92,7 +93,7 @@ std::string Coordinator::settle(std::size_t worker) {
 
 /// The worker was told to change the model and may still do so, so its batch does not go to others.
 void Coordinator::keepLateChange(std::size_t worker, const std::string& why) {
-  Worker& own = _workers[worker];
+  WorkerState& own = _workers[worker];
   Log::warning(nameOf(worker) + why + "; it changes the model later, and others go on (strategy/tolerate)");
   own.applying = own.orders.front();
   endOrder(worker);
@@ -102,7 +103,7 @@ void Coordinator::keepLateChange(std::size_t worker, const std::string& why) {
 void Coordinator::dropLateWorkers() {
   constexpr double shortest = 5.0, many = 50.0; // s; times its longest recent batch
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
-    Worker& own = _workers[worker];
+    WorkerState& own = _workers[worker];
     const double limit = std::max(shortest, many * own.longest);
     if (own.orders.empty() || secondsSince(own.since) < limit) continue;
     own.late = true;
@@ -120,10 +121,11 @@ void Coordinator::dropLateWorkers() {
 /// that is still in the last meeting may wait for the lost one until it is told to leave.
 bool Coordinator::awaitsLate() const {
   const bool any_lost =
-      std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return worker.lost; });
+      std::any_of(_workers.begin(), _workers.end(), [](const WorkerState& worker) { return worker.lost; });
   const bool gives_up = _context.losses != nullptr && !any_lost;
-  return std::any_of(_workers.begin(), _workers.end(),
-                     [gives_up](const Worker& worker) { return worker.late && (worker.result || gives_up); });
+  return std::any_of(_workers.begin(), _workers.end(), [gives_up](const WorkerState& worker) {
+    return worker.late && (worker.result || gives_up);
+  });
 }
 
 } // namespace partita

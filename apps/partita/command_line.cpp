@@ -1,5 +1,6 @@
 #include "command_line.hpp"
 
+#include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
@@ -7,6 +8,7 @@
 #include "partita/core/provenance.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 
 #include "command_options.hpp"
@@ -45,7 +47,7 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
       .add_option("-d,--directory", arguments.run_directory,
                   "run directory for deck, history, summary, checkpoints and parameters (default: no files "
                   "are written)")
-      ->check(pathValidator())
+      ->check(directoryValidator())
       ->type_name("DIR");
   train
       .add_option("-r,--restart", arguments.restart,
@@ -132,9 +134,18 @@ void defineBench(CLI::App& bench, BenchArguments& arguments) {
                  "run fewer repetitions; checks that the benchmarks work, but times are inaccurate");
 }
 
+/// Tells an override from a deck with '=' in its name.
+bool isOverride(const std::string& word) {
+  std::error_code ignored;
+  const bool file = std::filesystem::is_regular_file(word, ignored);
+  if (file && setsParameter(word))
+    throw UserError("'" + word + "' is an override and also a file; write ./" + word + " for the file");
+  return !file && word.find('=') != std::string::npos;
+}
+
 /// With a deck from the checkpoint no deck is named: the first word may then be an override.
 void placeDeck(TrainArguments& train) {
-  if (!train.restart.empty() && train.deck.find('=') != std::string::npos) {
+  if (!train.restart.empty() && isOverride(train.deck)) {
     train.overrides.insert(train.overrides.begin(), train.deck);
     train.deck.clear();
   }

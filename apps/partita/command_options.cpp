@@ -1,5 +1,7 @@
 #include "command_options.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -45,6 +47,13 @@ std::string checkNumber(const std::string& text, const Interval& range) {
   return "'" + text + "' is not a number in " + range.text();
 }
 
+std::string checkDirectory(const std::string& text) {
+  const bool controls =
+      std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
+  const std::string wrong = "contains a control character, such as a line break";
+  return controls ? wrong : checkPath(text);
+}
+
 } // namespace
 
 // An empty value comes from a variable that was not set, and a value that begins like an option is an
@@ -58,6 +67,10 @@ std::string checkPath(const std::string& text) {
 
 CLI::Validator pathValidator() {
   return {[](std::string& text) { return checkPath(text); }, ""};
+}
+
+CLI::Validator directoryValidator() {
+  return {[](std::string& text) { return checkDirectory(text); }, ""};
 }
 
 CLI::Validator numberValidator(const Interval& range) {

@@ -13,6 +13,8 @@ inline constexpr const char* override_help = "changes to the deck, e.g. run/seed
 /// What is wrong with the name of a file; empty: nothing.
 std::string checkPath(const std::string& text);
 CLI::Validator pathValidator();
+/// The same for the run directory, whose files are listed one per line.
+CLI::Validator directoryValidator();
 
 /// Refuses what is not a finite number in a range. That of the library, CLI::Range, lets NaN pass.
 CLI::Validator numberValidator(const Interval& range);

@@ -95,6 +95,16 @@ bool isOver(const Communicator& world, const TrainArguments& arguments, const Tr
   return over;
 }
 
+/// The folder for files that vanish with the run. A dry run makes no run directory: until there is one, the
+/// folder in which it would be made stands for it.
+std::string scratchOf(const TrainArguments& arguments, const TrainPlan& plan) {
+  if (arguments.run_directory.empty()) return plan.directory.scratch();
+  std::error_code ignored;
+  fs::path folder = fs::absolute(arguments.run_directory, ignored);
+  while (!fs::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
+  return folder.string();
+}
+
 /// Refuses files that have no place without a run directory.
 void checkOutputs(const RunSection& run) {
   if (run.decisions) throw UserError("run/decisions: decisions.csv needs a run directory (-d)");
@@ -117,7 +127,7 @@ std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArgu
     if (!arguments.replay.empty()) setReplay(arguments, plan.deck);
     if (!arguments.dry_run && !plan.directory.exists()) checkOutputs(plan.deck.run);
     if (arguments.dry_run && world.rank() == 0)
-      dryRun(plan.deck, arguments.ranks > 0 ? arguments.ranks : world.size());
+      dryRun(plan.deck, arguments.ranks > 0 ? arguments.ranks : world.size(), scratchOf(arguments, plan));
   });
   requireSame(world, writeDeck(plan.deck), "deck");
   if (arguments.dry_run) return {};

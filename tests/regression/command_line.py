@@ -1,5 +1,8 @@
 """The command line: what is asked for is said once, what is wrong is refused in one line, on any number of ranks."""
 
+import os
+import subprocess
+import sys
 import time
 
 import support
@@ -147,6 +150,77 @@ class Refusals(support.RunTest):
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn("strategy/cache_directory", result.stderr)
             self.assertEqual({path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}, before)
+
+
+class DryRuns(support.RunTest):
+    """What the run would refuse at its start is refused, and nothing stays behind."""
+
+    FROZEN = ["strategy/input=frozen"]
+    OFFLOAD = ["optimiser/offload=file", "optimiser/offload_bucket=1000"]
+    DECISIONS = "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place\n"
+
+    def test_folders(self):
+        nowhere = self.folder / "nowhere"
+        before = sorted(self.folder.rglob("*"))
+        for words, key in ((self.FROZEN, "strategy/cache_directory"), (self.OFFLOAD, "optimiser/offload_directory")):
+            for ranks in (1, 2):
+                result = run("train", self.deck, *words, f"{key}={nowhere}", "-n", ranks=ranks)
+                self.assertDone(result)  # the nodes of the job may have it
+                self.assertIn(f"{key}: this machine has no folder '{nowhere}'", result.stderr)
+                result = run("train", self.deck, *words, f"{key}=/proc", "-n", ranks=ranks)
+                self.assertRefused(result, f"{key}: cannot create a file in '/proc'")
+            self.assertDone(run("train", self.deck, *words, f"{key}={self.folder}", "-n"))
+            self.assertDone(run("train", self.deck, *words, f"{key}={nowhere}", f"{key}=", "-n"))
+            self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def test_the_run_directory_stands_for_folders_that_are_not_named(self):
+        """Before there is one, the folder does in which it would be made."""
+        before = sorted(self.folder.rglob("*"))
+        for words in (self.FROZEN, self.OFFLOAD):
+            self.assertDone(run("train", self.deck, *words, "-n", "-d", self.folder / "new" / "run"))
+            self.assertRefused(run("train", self.deck, *words, "-n", "-d", self.deck / "run"),
+                               f"cannot create a file in '{self.deck}'")
+            self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def test_the_log_of_a_replay(self):
+        log = self.write("decisions.csv", self.DECISIONS + "0,1,0,0,40,0,40,0,0,0.1,0,1\n")
+        words = ["train", self.deck, "strategy/kind=hogbatch", "optimiser/kind=sgd", "optimiser/momentum=0", "--replay", log]
+        for dry in ([], ["-n"]):
+            self.assertRefused(run(*words, *dry), f"{log}: has 1 steps, but the deck 30")
+        self.assertDone(run(*words, "-n", "run/steps=1"))
+
+
+class NamesOfDecks(support.RunTest):
+    """With -r the first word may be an override of the stored deck, or a deck with '=' in its name."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertDone(run("train", self.deck, "-d", self.folder / "run"))
+
+    def dry_run(self, word):
+        command = [os.path.abspath(sys.argv[1]), "train", word, "-r", "run/parameters.h5", "-n"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=self.folder)
+
+    def test_a_file_is_a_deck(self):
+        for name in ("seed=9.toml", "run/seed-is=9.toml", "./run.seed=9.toml"):
+            self.write(name, support.SMALL_DECK.replace("seed = 3", "seed = 9"))
+            for word in (name, str(self.folder / name)):
+                with self.subTest(word):
+                    result = self.dry_run(word)
+                    self.assertDone(result)
+                    self.assertIn("seed = 9 ", result.stdout)
+
+    def test_anything_else_is_an_override(self):
+        result = self.dry_run("run/seed=9")
+        self.assertDone(result)
+        self.assertIn("seed = 9 ", result.stdout)
+        self.assertRefused(self.dry_run("seed=9.toml"), "'seed=9.toml': expected section/key=value")
+        self.assertRefused(self.dry_run("rum/seed=9"), "did you mean 'run'?")
+
+    def test_what_may_be_either_is_refused(self):
+        for name in ("run/seed=9", "run.seed=9.toml"):
+            self.write(name, support.SMALL_DECK)
+            self.assertRefused(self.dry_run(name), f"'{name}' is an override and also a file; write ./{name} for the file")
 
 
 class Ends(support.RunTest):

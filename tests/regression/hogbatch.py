@@ -118,7 +118,8 @@ class Workers(RunOfWorkers):
         folder = self.folder / "run"
         with Job("train", self.deck, *WORKERS, "run/epochs=100000", "run/decisions=true", "run/log_every=20",
                  "data/samples=601", "-d", folder, ranks=3) as job:
-            job.until(lambda: (folder / "workers.csv").exists(), "a row of the workers")
+            table = folder / "workers.csv"
+            job.until(lambda: table.exists() and len(table.read_text().splitlines()) > 1, "a row of the workers")
             job.signal(signal.SIGTERM)
             self.assertEqual(job.finish().returncode, 75)
         stopped = max(checkpoints(folder))

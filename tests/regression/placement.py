@@ -1,7 +1,10 @@
 """partita plan schedule and partita plan place: golden cases of PHAZE, tables, JSON, and what they refuse."""
 
+import fcntl
 import json
+import os
 import re
+import subprocess
 import time
 import tomllib
 
@@ -151,6 +154,28 @@ class Schedules(Case):
         file.write_text(content[:-9])
         self.assertRefused(run("plan", "schedule", task, "--cache", file), f"{file.name}:", "is not a schedule")
         self.assertRefused(run("plan", "schedule", task, "--cache", task), "is also an input")
+
+    def test_two_processes_add_to_one_cache(self):
+        task, file = self.write("task.json", json.dumps(SCHEDULE)), self.folder / "schedules"
+        faster = self.write("faster.json", json.dumps({**SCHEDULE, "ops": [{**op, "latency": op["latency"] / 2,
+                                                       "intra_op_latency": op["intra_op_latency"] / 2}
+                                                       for op in SCHEDULE["ops"]]}))
+        lines = []
+        for number, one in enumerate((task, faster)):
+            alone = self.folder / f"alone-{number}"
+            self.assertDone(run("plan", "schedule", one, "--cache", alone))
+            lines.append(alone.read_text().splitlines())
+        self.assertNotEqual(*lines)
+        folder = os.open(self.folder, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        fcntl.flock(folder, fcntl.LOCK_EX)  # as a second process that writes the file
+        process = support.start("plan", "schedule", task, "--cache", file)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(3)
+        file.write_text("\n".join(lines[1]) + "\n")
+        fcntl.flock(folder, fcntl.LOCK_UN)
+        self.assertDone(support.finish(process))
+        self.assertEqual(set(file.read_text().splitlines()), set(lines[0] + lines[1]))
 
 
 class Placements(Case):

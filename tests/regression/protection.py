@@ -333,6 +333,28 @@ class RunDirectories(Protected):
         self.assertFalse((folder / "deck.toml").is_symlink())
         self.assertIn("seed = 2 ", (folder / "deck.toml").read_text())
 
+    def test_checkpoints_of_another_run_are_not_reached_through_a_link(self):
+        other, folder, link = self.folder / "other", self.run_directory, self.run_directory / "checkpoints"
+        train(other, self.deck, "checkpoint/every=10", "checkpoint/keep=9")
+        folder.mkdir()
+        (self.folder / "detour").symlink_to("other/checkpoints")
+        for target in ("../other/checkpoints", other / "checkpoints", "../detour"):
+            link.symlink_to(target)
+            before = contents(self.folder)
+            for more in ([], ["--overwrite"], ["-r", "latest"], ["-r", link / "step-000000010.h5", "--overwrite"]):
+                self.assertUntouched(run("train", self.deck, "-d", folder, *more), before,
+                                     f"{link}: leads to the checkpoints of another run, in ", "other'; remove this link")
+            link.unlink()
+
+    def test_checkpoints_may_be_in_a_folder_of_their_own(self):
+        place = self.folder / "elsewhere" / "checkpoints"
+        place.mkdir(parents=True)
+        self.run_directory.mkdir()
+        (self.run_directory / "checkpoints").symlink_to(place)
+        for more in ([], ["--overwrite"]):
+            self.assertDone(run("train", self.deck, "checkpoint/every=10", "-d", self.run_directory, *more))
+            self.assertEqual(sorted(path.name for path in place.iterdir()), ["step-000000020.h5", "step-000000030.h5"])
+
     def test_a_history_that_is_a_link_continues_as_a_copy(self):
         folder, elsewhere = self.run_directory, self.folder / "elsewhere.csv"
         train(folder, self.deck, "checkpoint/every=10")
@@ -436,6 +458,10 @@ class RunDirectories(Protected):
         for option in ("-d", "-r"):
             self.assertUntouched(run("train", self.deck, option, ""), before, "is empty")
             self.assertUntouched(run("train", self.deck, option, "-n"), before, "looks like an option")
+        for name in ("two\nlines", "tab\t", "\x7f"):
+            for more in ([], ["-n"], ["-r", "latest"]):
+                self.assertUntouched(run("train", self.deck, "-d", self.folder / name, *more), before,
+                                     "--directory: contains a control character, such as a line break")
         for arguments in (["evaluate", "x", "--predictions", ""], ["bench", "--json", ""], ["bench", "--json", "--quick"],
                           ["export", "x", "-o", ""]):
             self.assertUntouched(run(*arguments), before)

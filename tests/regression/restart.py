@@ -4,9 +4,11 @@ rows in the history."""
 import os
 import re
 import shutil
+import subprocess
+import sys
 
 import support
-from support import GROUP_NORM, IMAGES, checkpoints, history, train
+from support import GROUP_NORM, IMAGES, checkpoints, history, run, train
 
 EPOCH = 15
 WORKERS = ["strategy/kind=hogbatch", "optimiser/kind=sgd", "optimiser/momentum=0"]
@@ -101,6 +103,29 @@ class Restart(support.RunTest):
                 self.assertEqual(found_rows, rows)
                 for key in ("bytes_between_replicas",) + (() if "frozen" in name else ("bytes_between_stages",)):
                     self.assertEqual(found[key], wanted[key], key)
+
+
+class Crafted(support.RunTest):
+    # By a Python with h5py, which this one need not be.
+    PYTHON = os.environ.get("PARTITA_EXPORT_PYTHON") or sys.executable
+    EDIT = """import sys, h5py
+with h5py.File(sys.argv[1], "r+") as file:
+    file["state"].attrs.modify(sys.argv[2], int(sys.argv[3]))
+"""
+
+    def test_steps_that_no_run_has(self):
+        """Sums and products of such numbers could overflow."""
+        if subprocess.run([self.PYTHON, "-c", "import h5py"], capture_output=True).returncode != 0:
+            self.skipTest("there is no h5py")
+        train(self.folder / "run", self.deck, "checkpoint/every=15")
+        crafted = self.folder / "crafted.h5"
+        for name in ("step", "run_step"):
+            for value in (-1, 10**11 + 1, 2**62):
+                with self.subTest(f"{name} {value}"):
+                    shutil.copy(checkpoints(self.folder / "run")[15], crafted)
+                    subprocess.run([self.PYTHON, "-c", self.EDIT, crafted, name, str(value)], check=True)
+                    self.assertRefused(run("train", self.deck, "training/batch=80", "-r", crafted), crafted,
+                                       "'/state' is inconsistent")
 
 
 def add_variant(name):

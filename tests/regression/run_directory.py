@@ -204,6 +204,21 @@ class Files(support.RunTest):
         self.assertEqual(json.loads(text)["parameters_hash"], self.summary["parameters_hash"])
 
 
+class Kept(support.RunTest):
+    def test_a_smaller_number_of_checkpoints_names_those_that_go(self):
+        folder, words = self.folder / "run", ("train", self.deck, "checkpoint/every=5", "-d", self.folder / "run")
+        first = run(*words, "checkpoint/keep=5")
+        self.assertDone(first)
+        self.assertNotIn("older checkpoints", first.stdout)  # 5 has made room for 30
+        self.assertEqual(list(support.checkpoints(folder)), [10, 15, 20, 25, 30])
+        second = run(*words, "checkpoint/keep=2", "run/epochs=3", "-r", "latest")
+        self.assertDone(second)
+        told = [line for line in second.stdout.splitlines() if "older checkpoints" in line]
+        self.assertEqual(told, ["4 older checkpoints were removed, step-000000010.h5 to step-000000025.h5 "
+                                "(checkpoint/keep = 2)"])
+        self.assertEqual(list(support.checkpoints(folder)), [40, 45])
+
+
 class Metadata(support.RunTest):
     def test_ranks_of_other_command_lines_write_one_file(self):
         """All ranks describe a file in the same words, or HDF5 waits for ever: here each has words of its own."""

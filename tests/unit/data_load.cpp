@@ -42,6 +42,18 @@ std::string messageFor(const DataSection& section, Need need = Need::everything)
 
 } // namespace
 
+TEST_CASE("The files of a deck include those that it finds with or without .gz", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = idxSection(folder);
+  std::filesystem::remove(folder.path("labels"));
+  folder.writeGzip("labels.gz", idxLabels({0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+  section.train_images = "images.gz"; // the file is called "images"
+  CHECK(messageFor(section).empty());
+  const std::vector<std::string> files = dataFiles(section);
+  for (const char* name : {"images", "labels.gz", "test-images", "test-labels"})
+    CHECK(std::count(files.begin(), files.end(), folder.path(name)) == 1);
+}
+
 TEST_CASE("An IDX deck loads with classes, shape and standardisation", "[data]") {
   const ScratchFolder folder;
   const DataSets sets = loadData(idxSection(folder), 1, Need::everything);

@@ -333,6 +333,23 @@ TEST_CASE("A cache returns the same schedules, also from its text", "[plan][plac
   REQUIRE(ScheduleCache::keyOf(task, options) != key);
 }
 
+TEST_CASE("The schedules of another cache replace those of the same task", "[plan][placement]") {
+  OperatorSchedule one, other;
+  one.operators.resize(1);
+  other = one;
+  other.makespan = 2.0;
+  ScheduleCache cache, newer;
+  cache.add({1, 1}, one);
+  cache.add({2, 2}, one);
+  newer.add({2, 2}, other);
+  newer.add({3, 3}, other);
+  cache.add(newer);
+  REQUIRE(cache.size() == 3);
+  REQUIRE(same(*cache.find({1, 1}), one));
+  REQUIRE(same(*cache.find({2, 2}), other));
+  REQUIRE(same(*cache.find({3, 3}), other));
+}
+
 TEST_CASE("Schedules in a cache that do not fit are not used", "[plan][placement]") {
   const ScheduleTask task = taskOf(2, 1, {{1, CoreType::tensor, 8, 4}, {2, CoreType::vector, 5, 5}});
   ScheduleCache cache;

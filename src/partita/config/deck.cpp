@@ -8,6 +8,8 @@
 #include "partita/config/user_error.hpp"
 #include "partita/config/validate.hpp"
 
+#include <optional>
+
 namespace partita {
 namespace {
 
@@ -48,6 +50,18 @@ std::string openList(const std::string& value, const std::string& reason) {
   if (wanted.empty()) return "not TOML: " + reason;
   const std::string wrong = "'" + wanted.substr(wanted.size() - 1) + "' is missing";
   return wrong;
+}
+
+/// `section/key=value` or `section.key=value`.
+struct Override {
+  std::string section, key, value;
+};
+
+/// The parts of an override; none if the text has another form.
+std::optional<Override> splitOverride(const std::string& text) {
+  const std::size_t equals = text.find('='), slash = text.find_first_of("/.");
+  if (equals == std::string::npos || slash >= equals) return std::nullopt;
+  return Override{text.substr(0, slash), text.substr(slash + 1, equals - slash - 1), text.substr(equals + 1)};
 }
 
 /// Fills a configuration from a deck, then from overrides.
@@ -117,19 +131,15 @@ void DeckReader::unknownKey(const Place& place, const Section& section, const st
 void DeckReader::readOverride(const std::string& text, std::size_t index) {
   const Source source = Source::commandLine(text, index);
   const Place place = source.at(0, 0);
-  const std::size_t equals = text.find('=');
-  const std::size_t slash = text.find_first_of("/.");
-  if (equals == std::string::npos || slash >= equals)
-    return _diagnostics.error(place, "", "expected section/key=value");
-  const std::string section_name = text.substr(0, slash);
-  const std::string key = text.substr(slash + 1, equals - slash - 1);
-  const Section* section = _table.find(section_name);
+  const std::optional<Override> parts = splitOverride(text);
+  if (!parts) return _diagnostics.error(place, "", "expected section/key=value");
+  const Section* section = _table.find(parts->section);
   if (section == nullptr)
-    return _diagnostics.error(place, section_name,
-                              "unknown section" + suggestion(section_name, _table.names()));
-  const Parameter* parameter = section->find(key);
-  if (parameter == nullptr) return unknownKey(place, *section, key);
-  setFromShell(*parameter, section_name + "/" + key, text.substr(equals + 1), source);
+    return _diagnostics.error(place, parts->section,
+                              "unknown section" + suggestion(parts->section, _table.names()));
+  const Parameter* parameter = section->find(parts->key);
+  if (parameter == nullptr) return unknownKey(place, *section, parts->key);
+  setFromShell(*parameter, parts->section + "/" + parts->key, parts->value, source);
 }
 
 void DeckReader::setFromShell(const Parameter& parameter, const std::string& name, const std::string& value,
@@ -172,6 +182,14 @@ RunConfig parseDeck(const std::string& text, const std::string& name,
   reader.readDeck(text);
   for (std::size_t i = 0; i < overrides.size(); ++i) reader.readOverride(overrides[i], i);
   return reader.finish();
+}
+
+bool setsParameter(const std::string& text) {
+  RunConfig config;
+  const ParameterTable table = describe(config);
+  const std::optional<Override> parts = splitOverride(text);
+  const Section* section = parts ? table.find(parts->section) : nullptr;
+  return section != nullptr && section->find(parts->key) != nullptr;
 }
 
 } // namespace partita

@@ -17,4 +17,7 @@ RunConfig loadDeck(const std::string& path, const std::vector<std::string>& over
 RunConfig parseDeck(const std::string& text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 
+/// Returns whether a text is an override of a parameter that exists; its value need not be valid.
+bool setsParameter(const std::string& text);
+
 } // namespace partita

@@ -2,6 +2,7 @@
 
 #include "partita/core/available_memory.hpp"
 #include "partita/core/error.hpp"
+#include "partita/data/gzip_file.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -172,9 +173,11 @@ std::vector<std::string> dataFiles(const DataSection& section) {
   std::vector<std::string> files;
   for (const std::string* name :
        {&section.train_images, &section.train_labels, &section.test_images, &section.test_labels,
-        &section.train_file, &section.test_file, &section.vocabulary})
-    if (!name->empty())
-      for (const char* end : {"", ".gz"}) files.push_back(dataPath(section, *name) + end);
+        &section.train_file, &section.test_file, &section.vocabulary}) {
+    if (name->empty()) continue;
+    files.push_back(dataPath(section, *name));
+    files.push_back(twinOf(files.back()));
+  }
   return files;
 }
 

@@ -138,7 +138,7 @@ void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const 
 /// `file` inside the folder `data/path`; an absolute `file` stays as it is.
 std::string dataPath(const DataSection& section, const std::string& file);
 
-/// All files that a deck may read as data, with and without the ending of compressed ones.
+/// All files that a deck may read as data: each with and without ".gz", whichever name the deck has.
 std::vector<std::string> dataFiles(const DataSection& section);
 
 } // namespace partita

@@ -31,10 +31,13 @@ std::string nearestInFolder(const fs::path& path) {
 
 } // namespace
 
-std::string findFile(const std::string& path) {
+std::string twinOf(const std::string& path) {
   const bool compressed = fs::path(path).extension() == ".gz";
-  const std::string twin = compressed ? path.substr(0, path.size() - 3) : path + ".gz";
-  for (const std::string& candidate : {path, twin}) {
+  return compressed ? path.substr(0, path.size() - 3) : path + ".gz";
+}
+
+std::string findFile(const std::string& path) {
+  for (const std::string& candidate : {path, twinOf(path)}) {
     if (regularFileExists(candidate)) return candidate;
   }
   throw UserError(path + ": no such file" + nearestInFolder(path));

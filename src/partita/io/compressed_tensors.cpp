@@ -7,6 +7,7 @@
 #include "partita/io/new_run_file.hpp"
 #include "partita/io/tensor_parts.hpp"
 #include "partita/io/value_check.hpp"
+#include "partita/io/write_progress.hpp"
 
 #include <zlib.h>
 
@@ -79,6 +80,7 @@ class ChunkStore {
     if (H5Dwrite_chunk(_file.tensor(chunk.head.tensor), H5P_DEFAULT, 0, offset.data(), chunk.bytes,
                        chunk.data) < 0)
       _failure = notWritten(_file.path(), tensor).what();
+    bytes_written += static_cast<std::int64_t>(chunk.bytes);
   }
 
   void takeArrived() {
@@ -140,6 +142,7 @@ class ChunkSender {
     std::copy_n(chunk.data, chunk.bytes, message.data() + sizeof chunk.head);
     PARTITA_MPI(MPI_Isend(message.data(), mpiCount(message.size()), MPI_BYTE, 0, tag, _comm.get(),
                           request.start({WaitedFor::Kind::taker, "compressed chunk", _comm.worldRank(0)})));
+    bytes_written += static_cast<std::int64_t>(chunk.bytes);
   }
 
   void finish() {

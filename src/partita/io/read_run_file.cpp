@@ -233,8 +233,9 @@ RunProgress RunFile::readProgress() const {
   const bool fits = progress.stages > 0 && progress.replicas > 0 &&
                     scores / progress.stages == progress.replicas && scores % progress.stages == 0 &&
                     updates == progress.stages;
-  if (!fits || progress.per_epoch < 1 || progress.position.step < 0 || progress.position.stage < 0 ||
-      progress.position.stage >= progress.stages)
+  const auto is_step = [](std::int64_t step) { return step >= 0 && step <= most_run_steps; };
+  if (!fits || progress.per_epoch < 1 || !is_step(progress.position.step) || !is_step(progress.run_step) ||
+      progress.position.stage < 0 || progress.position.stage >= progress.stages)
     throw UserError(_path + ": '/state' is inconsistent");
   return progress;
 }

@@ -8,6 +8,7 @@
 #include "partita/io/new_run_file.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/io/value_check.hpp"
+#include "partita/io/write_progress.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -36,6 +37,7 @@ ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& w
     const std::future<void> checked = std::async(std::launch::async, [&] { check.add(from, block.size()); });
     const Hdf5Space memory = simpleSpace(block.extents), file = sliceSpace(dataset, block);
     checkHdf5(H5Dwrite(dataset, realType(), memory.get(), file.get(), H5P_DEFAULT, from), wrong);
+    bytes_written += block.size() * static_cast<std::int64_t>(sizeof(Real));
     writing.start();
     checked.wait();
   }

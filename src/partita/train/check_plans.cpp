@@ -4,17 +4,20 @@
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
+#include "partita/core/stored_vector.hpp"
 #include "partita/data/augmentation.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/forecast.hpp"
 #include "partita/train/worker_forecast.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 namespace partita {
@@ -90,6 +93,32 @@ void checkMessages(const RunConfig& config, const Partition& partition, const Gr
       " or smaller layers");
 }
 
+/// Warns if a folder is missing: it may exist on the nodes of the job only.
+bool isHere(const std::string& key, const std::string& folder) {
+  std::error_code ignored;
+  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return true;
+  Log::warning(key + ": this machine has no folder '" + folder + "'; the nodes of the job need it");
+  return false;
+}
+
+/// Checks as the run does at its start whether files can be made in its folders, and the log that it repeats.
+/// Room for all values is not reserved: other ranks may be on other disks.
+void tryFiles(const RunConfig& config, const DataSets& sets, const Partition& partition, const GridPlan& grid,
+              const std::string& scratch) {
+  const std::int64_t samples = sets.train.size();
+  const RunLength length = planRunLength(config, samples);
+  if (length.turns == 1 || isHere("strategy/cache_directory", config.strategy.sil.cache_directory))
+    checkFiles(config, length, samples, scratch);
+  const OptimiserSection& optimiser = config.optimiser;
+  const bool offloads =
+      std::any_of(partition.stages.begin(), partition.stages.end(), [&](const StagePlan& stage) {
+        return stageMemory(config, partition, grid, stage.index).offloaded > 0;
+      });
+  const std::string& folder = optimiser.offload_directory.empty() ? scratch : optimiser.offload_directory;
+  if (offloads && isHere("optimiser/offload_directory", optimiser.offload_directory))
+    StoredVector::takeRoom({optimiser.offload, folder}, 1);
+}
+
 } // namespace
 
 void checkStageCount(const RunConfig& config, int stages, int wanted) {
@@ -142,7 +171,7 @@ double largestMessage(const RunConfig& config, const Partition& partition, const
   return most;
 }
 
-void dryRun(const RunConfig& deck, int ranks) {
+void dryRun(const RunConfig& deck, int ranks, const std::string& scratch) {
   Log::info(writeDeck(deck));
   const RunConfig config = effective(deck);
   // Files are checked as a whole. Random images need not be drawn, and may be more than this machine can
@@ -164,6 +193,7 @@ void dryRun(const RunConfig& deck, int ranks) {
     Log::info("# " + costLine(*predicted));
   if (const auto workers = predictedWorkers(config, sets, grid))
     for (const std::string& line : linesOf(*workers)) Log::info("# " + line);
+  tryFiles(config, sets, partition, grid, scratch);
   Log::info("# dry run: nothing was trained");
 }
 

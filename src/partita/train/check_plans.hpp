@@ -3,6 +3,8 @@
 #include "partita/data/dataset.hpp"
 #include "partita/plan/grid_plan.hpp"
 
+#include <string>
+
 namespace partita {
 
 /// Checks of a deck that need its data and its grid. Each throws UserError.
@@ -19,8 +21,10 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
 /// gradient.
 double largestMessage(const RunConfig& config, const Partition& partition, const GridPlan& grid);
 
-/// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos.
-void dryRun(const RunConfig& config, int ranks);
+/// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos. Tries
+/// the files that the run would need besides, and leaves none behind; `scratch` is the folder for those that
+/// vanish with the run.
+void dryRun(const RunConfig& config, int ranks, const std::string& scratch);
 
 /// Throws UserError if a network of `stages` stages cannot end after the first `wanted` of them.
 void checkStageCount(const RunConfig& config, int stages, int wanted);

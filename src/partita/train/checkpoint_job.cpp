@@ -15,10 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void removeBeyond(std::size_t keep, const std::string& run_directory) {
+/// Returns the files that it has removed, newest first.
+std::vector<std::string> removeBeyond(std::size_t keep, const std::string& run_directory) {
   const std::vector<std::string> files = checkpointsIn(run_directory);
+  std::vector<std::string> removed;
   std::error_code ignored;
-  for (std::size_t i = keep; i < files.size(); ++i) fs::remove(files[i], ignored);
+  for (std::size_t i = keep; i < files.size(); ++i)
+    if (fs::remove(files[i], ignored)) removed.push_back(files[i]);
+  return removed;
 }
 
 } // namespace
@@ -83,19 +87,24 @@ void CheckpointJob::write(const Communicator& comm) {
 void CheckpointJob::publish(const std::string& run_directory, std::size_t keep) {
   const std::string elsewhere = failureOf(require_place);
   if (!elsewhere.empty()) failure = elsewhere;
-  if (failure.empty()) {
-    failure = failureOf([&] {
-      for (const std::string& file : growingFilesIn(run_directory)) syncFile(file);
-      std::error_code ignored;
-      if (fs::exists(final_name, ignored)) set_aside.push_back(setAside(final_name)); // an earlier course
-      publishFile(partial, final_name);
-      for (const std::string& path : setAsideLater(run_directory, final_name)) set_aside.push_back(path);
-      removeBeyond(keep, run_directory);
-    });
-  }
+  if (failure.empty()) failure = failureOf([&] { giveFinalName(run_directory); });
+  if (failure.empty()) cleaning_failure = failureOf([&] { cleanUp(run_directory, keep); });
   std::error_code ignored;
   if (!failure.empty() && elsewhere.empty()) fs::remove(partial, ignored);
   state = State::named;
+}
+
+void CheckpointJob::giveFinalName(const std::string& run_directory) {
+  for (const std::string& file : growingFilesIn(run_directory)) syncFile(file);
+  std::error_code ignored;
+  if (fs::exists(final_name, ignored)) set_aside.push_back(setAside(final_name)); // an earlier course
+  publishFile(partial, final_name);
+}
+
+/// Nothing is removed if a later checkpoint remains: it would count as one of the newest.
+void CheckpointJob::cleanUp(const std::string& run_directory, std::size_t keep) {
+  for (const std::string& path : setAsideLater(run_directory, final_name)) set_aside.push_back(path);
+  removed = removeBeyond(keep, run_directory);
 }
 
 } // namespace partita

@@ -5,11 +5,26 @@
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/train/write_watch.hpp"
 
 #include <array>
+#include <filesystem>
 #include <utility>
 
 namespace partita {
+
+namespace {
+
+/// A new checkpoint takes the place of at most one. There are more only if the run continues with a smaller
+/// `checkpoint/keep`.
+void reportRemoved(const std::vector<std::string>& removed, std::int64_t keep) {
+  if (removed.size() < 2) return;
+  const auto name = [](const std::string& path) { return std::filesystem::path(path).filename().string(); };
+  Log::info(std::to_string(removed.size()) + " older checkpoints were removed, " + name(removed.back()) +
+            " to " + name(removed.front()) + " (checkpoint/keep = " + std::to_string(keep) + ")");
+}
+
+} // namespace
 
 Checkpointer::Checkpointer(CheckpointedRun run, bool background)
     : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
@@ -99,6 +114,8 @@ void Checkpointer::reportResult() {
     Log::info(line.data());
     for (const std::string& path : _job->set_aside)
       Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
+    reportRemoved(_job->removed, _run.config.checkpoint.keep);
+    if (!_job->cleaning_failure.empty()) Log::warning(_job->cleaning_failure);
   }
   _job.reset();
 }
@@ -114,18 +131,20 @@ void Checkpointer::publish() {
 }
 
 bool Checkpointer::finish() {
-  const auto begin = Clock::now();
-  const auto patience = std::chrono::seconds(_run.config.run.watchdog);
-  while (_job != nullptr) {
-    poll();
-    if (_job == nullptr) break;
-    idleBriefly();
-    if (patience.count() > 0 && Clock::now() - begin > patience)
-      throw RunError("the checkpoint " +
-                     _run.directory.file(checkpointName(_job->content.progress->run_step)) +
-                     " was not written within " + std::to_string(patience.count()) + " s (run/watchdog)");
-  }
+  if (_job != nullptr) finishJob();
   return !_failed;
+}
+
+/// However long it takes, while it makes progress.
+void Checkpointer::finishJob() {
+  const std::int64_t patience = _run.config.run.watchdog;
+  WriteWatch watch(_job->partial, patience);
+  for (poll(); _job != nullptr; poll()) {
+    idleBriefly();
+    if (watch.stalled())
+      throw RunError("the checkpoint " + _job->final_name + " was not written within " +
+                     std::to_string(patience) + " s (run/watchdog)");
+  }
 }
 
 double Checkpointer::expectedSeconds() const {

@@ -25,7 +25,8 @@ class Checkpointer {
   /// Continues with what has been written; to be called now and then.
   void poll();
   /// Waits until everything is written and named; returns false if the last checkpoint failed. Collective,
-  /// but each rank only knows its own result: rank 0 alone renames files.
+  /// but each rank only knows its own result: rank 0 alone renames files. Throws RunError if writing makes no
+  /// progress for `run/watchdog` seconds.
   bool finish();
 
   /// The newest checkpoint finished by this process.
@@ -37,6 +38,7 @@ class Checkpointer {
 
  private:
   void publish();
+  void finishJob();
   void reportResult();
   void reportIfSlow();
 

@@ -25,7 +25,7 @@ std::string kindOfWait(const std::string& what, CostStrategy strategy) {
   if (what == "sum of batch statistics") return nameOf(ExchangeKind::norm);
   if (what == "sum of gradients")
     return nameOf(strategy == CostStrategy::local_sgd ? ExchangeKind::parameters : ExchangeKind::gradients);
-  if (what == "values of other parts") return nameOf(ExchangeKind::all_gather);
+  if (what == "values of other parts" || what == "sums over classes") return nameOf(ExchangeKind::all_gather);
   if (what == "sums of ranges") return nameOf(ExchangeKind::reduce_scatter);
   if (what == "sums over parts") return nameOf(ExchangeKind::all_reduce);
   if (what == "halos") return nameOf(ExchangeKind::halo);

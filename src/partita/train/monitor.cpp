@@ -23,9 +23,9 @@ Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid
                  const std::string& history, const std::string& workers, std::int64_t classes,
                  const RunLength& length, const Start& start)
     : _config(config), _partition(partition), _grid(grid), _mailbox(mailbox),
-      _workers(workers, length.runStep(start.position)), _classes(classes), _length(length),
-      _heard(grid.world().size()), _elapsed_before(start.elapsed), _latest(partition.stages.size() + 1),
-      _hook([this] { pump(); }) {
+      _workers(grid.world().rank() == 0 ? workers : "", length.runStep(start.position)), _classes(classes),
+      _length(length), _heard(grid.world().size()), _elapsed_before(start.elapsed),
+      _latest(partition.stages.size() + 1), _hook([this] { pump(); }) {
   const Position& from = start.position;
   const bool recovers = from.phase == RunPhase::recovery;
   for (int stage = 0; stage < grid.plan().stages; ++stage) {

@@ -22,7 +22,8 @@ class Monitor : public Observer {
     Position position;
     double elapsed = 0.0; ///< seconds spent before
   };
-  /// `history` and `workers` are file names; if empty, none is kept. `length` is used for the remaining time.
+  /// `history` and `workers` are files that rank 0 writes; if empty, none is kept. `length` is used for the
+  /// remaining time. Throws UserError on rank 0 if a file cannot be written.
   Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, Mailbox& mailbox,
           const std::string& history, const std::string& workers, std::int64_t classes,
           const RunLength& length, const Start& start);

@@ -83,7 +83,10 @@ Position scaled(Position position, std::int64_t before, std::int64_t now) {
   if (before == now) return position;
   Log::warning("an epoch now has " + counted(now, "step") + " instead of " + std::to_string(before) +
                ": continuing at the same fraction of the epoch, with different batches");
-  position.step = position.step * now / before;
+  // The product may be beyond the range of an integer. Up to 2^53 the result is the same.
+  const double step =
+      static_cast<double>(position.step) * static_cast<double>(now) / static_cast<double>(before);
+  position.step = static_cast<std::int64_t>(std::min(step, static_cast<double>(most_run_steps + 1)));
   return position;
 }
 

@@ -5,7 +5,6 @@
 #include "partita/comm/wait.hpp"
 #include "partita/config/names.hpp"
 #include "partita/core/asynchronous.hpp"
-#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
 #include "partita/io/json.hpp"
@@ -13,13 +12,12 @@
 #include "partita/io/stage_tensors.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/train/write_watch.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <functional>
 
 namespace partita {
@@ -214,8 +212,8 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
 }
 
 /// Runs collective work on a file in a thread, if MPI allows that, so that this thread notices a file system
-/// that hangs: HDF5 itself would wait forever. Throws what `work` throws, and RunError if PATH.partial has
-/// not grown for `patience` seconds (0: never).
+/// that hangs. Throws what `work` throws, and RunError if the writing of PATH.partial makes no progress for
+/// `patience` seconds (0: never).
 void doWatched(const std::string& path, std::int64_t patience, const std::function<void()>& work) {
   BackgroundThread thread(MpiEnvironment::threadsMayCall());
   std::atomic<bool> done{false};
@@ -229,17 +227,11 @@ void doWatched(const std::string& path, std::int64_t patience, const std::functi
     }
     done = true;
   });
-  auto begin = Clock::now();
-  std::uintmax_t size = 0;
+  WriteWatch watch(path + ".partial", patience);
   while (!done) {
     idleBriefly();
-    if (patience == 0 || Clock::now() - begin <= std::chrono::seconds(patience)) continue;
-    std::error_code none;
-    const std::uintmax_t now = std::filesystem::file_size(path + ".partial", none);
-    if (none || now == size)
+    if (watch.stalled())
       throw RunError(path + ": was not written within " + std::to_string(patience) + " s (run/watchdog)");
-    size = now;
-    begin = Clock::now();
   }
   if (failure != nullptr) std::rethrow_exception(failure);
 }

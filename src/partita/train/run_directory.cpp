@@ -8,7 +8,6 @@
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -75,9 +74,8 @@ std::string deckIn(const std::string& run_directory) {
 void keepEditedDeck(const std::string& run_directory, const std::string& deck) {
   const std::string path = run_directory + "/deck.toml", old = deckIn(run_directory);
   if (old.empty() || old == deck) return;
-  const std::vector<StoredDeck> stored = storedDecks(run_directory);
-  const bool known =
-      std::any_of(stored.begin(), stored.end(), [&](const StoredDeck& one) { return one.text == old; });
+  const std::vector<StoredDeck> stored = storedDecks(run_directory, old);
+  const bool known = !stored.empty() && stored.back().text == old;
   if (known || (stored.empty() && isUnchanged(old, path))) return;
   if (stored.empty()) {
     Log::warning("the deck in the run directory had been edited and was renamed to " + setAside(path));

@@ -138,6 +138,36 @@ std::string setLinkAside(const std::string& path, bool copied) {
   throw UserError(path + ": is not a Partita file and would be overwritten; choose another run directory");
 }
 
+/// The path, what it leads to if it is a link, what that leads to, and so on; at the end the place itself.
+std::vector<fs::path> linksFrom(const fs::path& path) {
+  constexpr std::size_t most_links = 40; // the limit of Linux
+  std::error_code ignored;
+  std::vector<fs::path> names{path};
+  while (names.size() < most_links && fs::is_symlink(names.back(), ignored))
+    names.push_back(names.back().parent_path() / fs::read_symlink(names.back(), ignored));
+  names.push_back(fs::canonical(path, ignored)); // links among the folders
+  return names;
+}
+
+bool holdsRun(const std::string& folder) {
+  return std::any_of(own_files.begin(), own_files.end(),
+                     [&](const OwnFile& file) { return isOurs(folder, file); });
+}
+
+/// Throws UserError if `checkpoints` is a link to those of another run: this run would rename and remove
+/// them, although the other one may be active.
+void refuseOtherCheckpoints(const std::string& run_directory) {
+  const std::string folder = run_directory + "/" + checkpoint_folder;
+  std::error_code ignored;
+  for (const fs::path& name : linksFrom(folder)) {
+    const std::string other = name.parent_path().string();
+    if (name.filename() != checkpoint_folder || fs::equivalent(other, run_directory, ignored)) continue;
+    if (holdsRun(other))
+      throw UserError(folder + ": leads to the checkpoints of another run, in '" + other +
+                      "'; remove this link, and name one of them with -r to start from it");
+  }
+}
+
 } // namespace
 
 std::string checkpointName(std::int64_t run_step) {
@@ -188,6 +218,7 @@ bool holdsFinishedRun(const std::string& run_directory) {
 }
 
 void refuseForeignFiles(const std::string& run_directory) {
+  refuseOtherCheckpoints(run_directory);
   const auto check = [](const std::string& path, bool ours) {
     if (exists(path) && !ours) failForeign(path);
   };
@@ -236,12 +267,13 @@ std::vector<std::string> setLinksAside(const std::string& run_directory, const T
   return moved;
 }
 
-std::vector<StoredDeck> storedDecks(const std::string& run_directory) {
+std::vector<StoredDeck> storedDecks(const std::string& run_directory, const std::string& last) {
   std::vector<std::string> files = checkpointsIn(run_directory);
   const std::string parameters = run_directory + "/parameters.h5";
   if (regularFileExists(parameters)) files.insert(files.begin(), parameters);
   std::vector<StoredDeck> decks;
   for (const std::string& file : files) {
+    if (!decks.empty() && decks.back().text == last) break;
     try {
       decks.push_back({file, RunFile(file).facts().deck});
     } catch (const DamagedFile&) {
@@ -279,12 +311,7 @@ std::string parameterFileOf(const std::string& path) {
 }
 
 std::vector<std::string> filesOfRun(const std::string& path) {
-  constexpr std::size_t most_links = 40; // the limit of Linux
   std::error_code ignored;
-  std::vector<fs::path> names{fs::path(path)}; // a link to a file of the run is seldom in its directory
-  while (names.size() < most_links && fs::is_symlink(names.back(), ignored))
-    names.push_back(names.back().parent_path() / fs::read_symlink(names.back(), ignored));
-  names.push_back(fs::canonical(path, ignored)); // links among the folders
   const auto is_left = [](const std::string& name) {
     return std::any_of(own_files.begin(), own_files.end(), [&](const OwnFile& file) {
       const std::string own = file.name;
@@ -292,7 +319,7 @@ std::vector<std::string> filesOfRun(const std::string& path) {
     });
   };
   std::vector<std::string> files;
-  for (const fs::path& name : names) {
+  for (const fs::path& name : linksFrom(path)) { // a link to a file of the run is seldom in its directory
     if (name.empty()) continue;
     fs::path folder = name;
     if (!fs::is_directory(name, ignored)) folder = fs::absolute(name, ignored).parent_path();

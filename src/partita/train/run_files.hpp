@@ -25,7 +25,7 @@ std::vector<std::string> resultsIn(const std::string& run_directory);
 bool holdsFinishedRun(const std::string& run_directory);
 
 /// Throws UserError if a foreign file, or one that cannot be read, has the name of a file that a run would
-/// write.
+/// write, or if `checkpoints` leads to those of another run.
 void refuseForeignFiles(const std::string& run_directory);
 
 /// Removes the results of an earlier run, including checkpoints; damaged ones are set aside, and the file
@@ -51,8 +51,8 @@ struct StoredDeck {
   std::string file, text;
 };
 /// Those of the parameters and checkpoints of a run directory that are not damaged, parameters first, then
-/// the newest checkpoint.
-std::vector<StoredDeck> storedDecks(const std::string& run_directory);
+/// the newest checkpoint, up to the first one whose text is `last`: opening a file takes time.
+std::vector<StoredDeck> storedDecks(const std::string& run_directory, const std::string& last = "");
 
 /// Removes what a killed run of ours was writing.
 void removeUnfinishedFiles(const std::string& run_directory);

@@ -6,24 +6,18 @@
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
 #include "partita/core/region.hpp"
-#include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/hogbatch/departure.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
-#include "partita/train/continued_log.hpp"
-#include "partita/train/monitor.hpp"
-#include "partita/train/restart.hpp"
+#include "partita/train/begun_run.hpp"
 #include "partita/train/results.hpp"
 #include "partita/train/run_control.hpp"
-#include "partita/train/run_directory.hpp"
-#include "partita/train/setup.hpp"
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 
 namespace partita {
 
@@ -53,25 +47,12 @@ bool train(const ExecSpace& space, const RunContext& context) {
   return done;
 }
 
-/// Returns the floats of rank `root` on every rank.
-std::vector<float> broadcast(const Communicator& world, const std::vector<float>& own, int root) {
-  const std::string bytes = broadcast(
-      world, std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)), root);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
 /// The same on every rank, as files require it; only the first rank of the grid is sure to have the features.
 RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSets& sets,
                  const Provenance& own, int first) {
-  RunFacts facts{writeDeck(deck),
-                 sets.classes,
-                 sets.shape,
-                 broadcast(world, sets.shift, first),
-                 broadcast(world, sets.scale, first),
-                 sets.label_values,
-                 {}};
+  RunFacts facts{writeDeck(deck), sets.classes, sets.shape, sets.shift, sets.scale, sets.label_values, {}};
+  broadcast(world, facts.shift, first);
+  broadcast(world, facts.scale, first);
   for (const auto& [name, value] : own) facts.provenance.emplace_back(name, broadcast(world, value));
   return facts;
 }
@@ -96,35 +77,6 @@ Outcome reportStop(const RunConfig& config, const RunControl& control, const Che
   return Outcome::stopped;
 }
 
-/// A run that continues with the remaining ranks when others are lost.
-struct Continued {
-  const RunConfig& deck;       ///< for all ranks of the beginning
-  LossWatch* losses = nullptr; ///< null: a rank that dies ends the job
-  MeetingState state = {};
-  bool prepared = false; ///< the run directory
-};
-
-/// In place of a file to continue from: the state kept by rank 0, which all ranks have.
-Restart restartFrom(const MeetingState& state, const RunLength& length, const DataSets& sets,
-                    std::int64_t replicas) {
-  Restart restart;
-  restart.start = state.position;
-  restart.keeps_state = restart.same_stages = true;
-  RunProgress& found = restart.found.emplace();
-  found.position = state.position;
-  // A checkpoint that was not finished is written again.
-  found.run_step = state.begun ? length.runStep(state.position) : -1;
-  found.samples = static_cast<std::int64_t>(sets.train.size());
-  found.per_epoch = length.per_epoch;
-  found.training_seconds = state.times.training;
-  found.evaluation_seconds = state.times.evaluation;
-  found.elapsed_seconds = state.times.training + state.times.evaluation;
-  found.traffic = state.traffic;
-  found.replicas = replicas;
-  found.numbers = state.numbers;
-  return restart;
-}
-
 /// Ends the part of a run that can continue without lost ranks.
 Outcome ended(const Continued& continued, Outcome outcome) {
   const int code = outcome == Outcome::stopped    ? exit_stopped
@@ -134,149 +86,148 @@ Outcome ended(const Continued& continued, Outcome outcome) {
   return outcome;
 }
 
-/// Trains on the remaining ranks; see trainDeck.
-Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
-                const RunDirectory& directory, const RunOptions& options, Provenance provenance,
-                Continued& continued) {
-  const bool goes_on = continued.state.any;
-  const std::string restart_file = goes_on ? "" : options.start.file;
-  Setup setup(world, deck, directory.scratch());
-  provenance.emplace_back("messages", showMessagePaths(setup.grid));
-  const RunConfig& config = setup.config;
-  const Plans& plans = setup.plans;
-  showPartition(config, plans.partition, setup.grid.plan(), deviceKind(setup.grid.paths()));
+/// The table of workers; empty if none report, as in a replay.
+std::string workersFile(const RunConfig& config, const RunDirectory& directory) {
+  const bool report = planOf(config.strategy).atOwnPace() && config.strategy.hogbatch.replay.empty();
+  return report ? directory.file("workers.csv") : "";
+}
 
-  std::optional<StepCost> predicted;
-  std::optional<WorkerForecast> workers;
+std::unique_ptr<Monitor> makeMonitor(const Communicator& world, const BegunRun& run, Mailbox& mailbox,
+                                     const RunDirectory& directory) {
+  const Setup& setup = run.setup;
+  std::unique_ptr<Monitor> monitor;
   collectively(world, [&] {
-    predicted = predictedCost(config, plans.sets, plans.partition, plans.grid);
-    workers = predictedWorkers(config, plans.sets, plans.grid);
+    monitor = std::make_unique<Monitor>(setup.config, setup.plans.partition, setup.grid, mailbox,
+                                        directory.file("history.csv"), workersFile(setup.config, directory),
+                                        setup.plans.sets.classes, run.length,
+                                        Monitor::Start{run.restart.start, run.restart.elapsed()});
   });
-  const RunLength length = planRunLength(config, plans.sets.train.size());
-  Restart restart;
-  collectively(world, [&] {
-    restart =
-        planRestart(restart_file, deck, config, plans.partition, length, plans.sets, setup.grid.replicas());
-    if (goes_on) restart = restartFrom(continued.state, length, plans.sets, setup.grid.replicas());
-    if (!restart_file.empty())
-      readParameters(*restart.opened, setup.stagePointers<Stage*>(),
-                     restart.replicaOf(config, setup.grid.replica()));
-  });
-  for (const auto& local : setup.stages)
-    if (goes_on) local->stage.setParameters(space, continued.state.parameters.data());
-  const std::int64_t first = length.runStep(restart.start);
-  const bool same_course = restart.keeps_state && first >= restart.found->run_step;
-  collectively(world, [&] {
-    const bool logs = config.run.decisions && directory.exists() && !restart_file.empty();
-    if (world.rank() == 0 && logs) // other ranks may see its files late
-      checkContinuedLog(config, directory, restart, same_course, setup.grid.replicas());
-  });
-  collectively(world, [&] {
-    if (restart.start.phase == RunPhase::training)
-      checkFiles(config, length, static_cast<std::int64_t>(plans.sets.train.size()), directory.scratch());
-  });
-  if (!continued.prepared) {
-    directory.prepare(
-        world, writeDeck(continued.deck), options.start,
-        {same_course, same_course && config.run.decisions, restart.keeps_state && first == length.total()});
-    continued.prepared = true;
-  }
-  if (world.rank() == 0 || goes_on) setup.grid.traffic = restart.traffic();
+  return monitor;
+}
 
-  Mailbox mailbox(world);
-  std::unique_ptr<Monitor> listener;
-  collectively(world, [&] {
-    listener =
-        std::make_unique<Monitor>(config, plans.partition, setup.grid, mailbox, directory.file("history.csv"),
-                                  directory.file("workers.csv"), plans.sets.classes, length,
-                                  Monitor::Start{restart.start, restart.elapsed()});
-  });
-  Monitor& monitor = *listener;
-  TrainingClock clock(restart.spent());
-  const RunFacts facts = factsOf(world, continued.deck, plans.sets, provenance, plans.grid.first_rank);
-  Checkpointer checkpointer({config, plans.partition, setup.grid, setup.stages, length, clock, monitor,
-                             directory, facts, static_cast<std::int64_t>(plans.sets.train.size())},
-                            MpiEnvironment::threadsMayCall());
-  RunControl control(setup.grid, config, length, restart, directory, checkpointer, mailbox,
-                     options.time_limit_seconds);
-  std::unique_ptr<ScheduleTrace> trace;
-  if (config.run.trace > 0) trace = std::make_unique<ScheduleTrace>(setup.grid);
-  const RunContext context{config,
-                           plans.partition,
-                           setup.grid,
-                           plans.sets,
-                           setup.stages,
-                           monitor,
-                           control,
-                           clock,
-                           length,
-                           restart.start,
-                           directory.scratch(),
-                           setup.window.get(),
-                           config.run.decisions && directory.exists() ? directory.file("decisions.csv") : "",
-                           trace.get(),
-                           continued.losses,
-                           continued.losses == nullptr ? nullptr : &continued.state};
-  const double before = clock.times().training;
-  const bool done = train(space, context);
-  const std::int64_t taken = length.total() - first;
-  std::optional<StepCost> measured;
-  if (predicted && done && taken > 0)
-    measured = measuredCost(config, setup.grid, clock.times().training - before, taken, length.turns);
-  const bool kept = control.finish();
-  mailbox.close();
-  monitor.pump();
-  printTimes();
-  if (!done) {
-    const bool in_place = !broadcast(world, std::string(directory.moved() ? "" : "in place")).empty();
-    if (trace != nullptr && in_place) trace->write(directory.file("trace.json"));
-    return ended(continued, reportStop(config, control, checkpointer, directory, kept));
+/// What works beside the strategy while it trains. A part uses those before it, so they end in the opposite
+/// order: the last checkpoint is written before the mailbox ends.
+struct TrainingParts {
+  /// `deck`: for all ranks of the beginning. Collective.
+  TrainingParts(const Communicator& world, BegunRun& run, const RunConfig& deck,
+                const RunDirectory& directory, std::int64_t time_limit)
+      : mailbox(world), monitor(makeMonitor(world, run, mailbox, directory)), clock(run.restart.spent()),
+        facts(factsOf(world, deck, run.setup.plans.sets, run.provenance, run.setup.plans.grid.first_rank)),
+        checkpointer({run.setup.config, run.setup.plans.partition, run.setup.grid, run.setup.stages,
+                      run.length, clock, *monitor, directory, facts, run.samples()},
+                     MpiEnvironment::threadsMayCall()),
+        control(run.setup.grid, run.setup.config, run.length, run.restart, directory, checkpointer, mailbox,
+                time_limit) {
+    if (run.setup.config.run.trace > 0) trace = std::make_unique<ScheduleTrace>(run.setup.grid);
   }
 
+  Mailbox mailbox;
+  std::unique_ptr<Monitor> monitor;
+  TrainingClock clock;
+  RunFacts facts;
+  Checkpointer checkpointer;
+  RunControl control;
+  std::unique_ptr<ScheduleTrace> trace; ///< null: none
+};
+
+RunContext contextOf(BegunRun& run, TrainingParts& parts, const RunDirectory& directory,
+                     Continued& continued) {
+  Setup& setup = run.setup;
+  return {setup.config,
+          setup.plans.partition,
+          setup.grid,
+          setup.plans.sets,
+          setup.stages,
+          *parts.monitor,
+          parts.control,
+          parts.clock,
+          run.length,
+          run.restart.start,
+          directory.scratch(),
+          setup.window.get(),
+          setup.config.run.decisions && directory.exists() ? directory.file("decisions.csv") : "",
+          parts.trace.get(),
+          continued.losses,
+          continued.losses == nullptr ? nullptr : &continued.state};
+}
+
+/// A run that was stopped; `kept`: its last checkpoint is complete.
+Outcome endEarly(const Communicator& world, const BegunRun& run, TrainingParts& parts,
+                 const RunDirectory& directory, bool kept) {
+  const bool in_place = world.maximum(std::int64_t{directory.moved() ? 1 : 0}) == 0;
+  if (parts.trace != nullptr && in_place) parts.trace->write(directory.file("trace.json"));
+  return reportStop(run.setup.config, parts.control, parts.checkpointer, directory, kept);
+}
+
+/// Evaluates the trained network. Collective.
+Summary summaryOf(const ExecSpace& space, const Communicator& world, BegunRun& run,
+                  const TrainingParts& parts, const std::optional<StepCost>& measured) {
+  Setup& setup = run.setup;
+  const DataSets& sets = setup.plans.sets;
   Summary summary;
-  summary.evaluation = evaluateJoined(space, config, setup.grid, setup.stages, plans.sets, plans.sets.test);
+  summary.evaluation = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test);
   summary.parameters_hash = broadcast(world, hashParameters(setup.grid, setup.stagePointers<const Stage*>()),
-                                      plans.grid.first_rank);
-  summary.times = clock.times();
-  summary.length = length;
-  summary.provenance = provenance;
-  summary.predicted = predicted;
+                                      setup.plans.grid.first_rank);
+  summary.times = parts.clock.times();
+  summary.length = run.length;
+  summary.provenance = run.provenance;
+  summary.predicted = run.predicted;
   summary.measured = measured;
-  summary.workers = workers;
+  summary.workers = run.workers;
+  return summary;
+}
+
+/// A run that has trained to its end.
+Outcome finish(const Communicator& world, const Summary& summary, BegunRun& run, TrainingParts& parts,
+               const RunDirectory& directory) {
   try {
     collectively(world, [&] { directory.requireInPlace(); });
-    writeResults(summary, facts, setup, monitor, directory);
+    writeResults(summary, parts.facts, run.setup, *parts.monitor, directory);
   } catch (const AgreedError& error) { // at this point the disk is at fault, not the deck
     for (const std::string& message : error.messages()) Log::error(message);
-    return ended(continued, Outcome::failed);
+    return Outcome::failed;
   }
-  if (trace != nullptr) trace->write(directory.file("trace.json"));
-  return ended(continued, Outcome::finished);
+  if (parts.trace != nullptr) parts.trace->write(directory.file("trace.json"));
+  return Outcome::finished;
 }
 
-/// The values of rank 0 on every rank.
-template <class T>
-void share(const Communicator& world, std::vector<T>& values) {
-  const std::string bytes =
-      broadcast(world, std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
-  values.resize(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+/// Trains on the remaining ranks; see trainDeck.
+Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
+                const RunDirectory& directory, const RunOptions& options, const Provenance& provenance,
+                Continued& continued) {
+  BegunRun run(space, world, deck, directory, options.start, provenance, continued);
+  TrainingParts parts(world, run, continued.deck, directory, options.time_limit_seconds);
+  const RunContext context = contextOf(run, parts, directory, continued);
+  const std::int64_t steps = run.length.total() - run.firstStep();
+  const double before = parts.clock.times().training;
+  const bool done = train(space, context);
+  std::optional<StepCost> measured;
+  if (run.predicted && done && steps > 0)
+    measured = measuredCost(run.setup.config, run.setup.grid, parts.clock.times().training - before, steps,
+                            run.length.turns);
+  const bool kept = parts.control.finish();
+  parts.mailbox.close();
+  parts.monitor->pump();
+  printTimes();
+  if (!done) return ended(continued, endEarly(world, run, parts, directory, kept));
+  const Summary summary = summaryOf(space, world, run, parts, measured);
+  return ended(continued, finish(world, summary, run, parts, directory));
 }
 
-/// Data that differ between ranks are kept.
+/// What rank 0 knows, on every rank. Data that differ between ranks are kept.
 void share(const Communicator& world, Continued& continued) {
   MeetingState& state = continued.state;
   std::vector<std::int64_t> facts{continued.prepared, state.any,       state.meets,
                                   state.begun,        state.evaluates, state.position.step};
-  share(world, facts);
+  broadcast(world, facts);
   continued.prepared = facts[0] != 0;
   state.any = facts[1] != 0;
   state.meets = facts[2] != 0;
   state.begun = facts[3] != 0;
   state.evaluates = facts[4] != 0;
   state.position = {RunPhase::training, 0, facts[5]};
-  share(world, state.numbers);
-  share(world, state.parameters);
+  broadcast(world, state.numbers);
+  broadcast(world, state.parameters);
 }
 
 /// Trains with the remaining ranks, until no more are lost.

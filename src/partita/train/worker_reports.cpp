@@ -17,6 +17,10 @@ const char* const workers_header =
 
 } // namespace
 
+WorkerReports::WorkerReports(const std::string& path, std::int64_t run_step) {
+  if (!path.empty()) _table = std::make_unique<TableFile>(path, workers_header, 1, run_step);
+}
+
 std::vector<double> WorkerReports::shares() const {
   double all = 0.0;
   for (const WorkerReport& worker : _latest.workers) all += static_cast<double>(worker.updates);
@@ -36,8 +40,7 @@ std::vector<double> WorkerReports::busy() const {
 void WorkerReports::add(double now, const WorkersReport& report) {
   const bool again = any() && report.step == _latest.step;
   _latest = report;
-  if (_path.empty() || again) return;
-  if (_table == nullptr) _table = std::make_unique<TableFile>(_path, workers_header, 1, _run_step);
+  if (_table == nullptr || again) return;
   std::ostringstream rows;
   rows.precision(7);
   const std::vector<double> share = shares(), working = busy();

@@ -21,8 +21,8 @@ struct LossReached {
 /// and the times at which the loss fell.
 class WorkerReports {
  public:
-  /// `path` empty: no table. See TableFile; made at the first report.
-  WorkerReports(std::string path, std::int64_t run_step) : _path(std::move(path)), _run_step(run_step) {}
+  /// `path` empty: no table. See TableFile.
+  WorkerReports(const std::string& path, std::int64_t run_step);
 
   /// `now`: seconds since the start of the run.
   void add(double now, const WorkersReport& report);
@@ -41,9 +41,7 @@ class WorkerReports {
   std::string line() const;
 
  private:
-  std::string _path;
-  std::int64_t _run_step;
-  std::unique_ptr<TableFile> _table;
+  std::unique_ptr<TableFile> _table; ///< null: none
   WorkersReport _latest;
   std::vector<LossReached> _reached;
 };

@@ -19,6 +19,10 @@ class ScheduleCache {
 
   std::optional<OperatorSchedule> find(const Key& key) const;
   void add(const Key& key, const OperatorSchedule& schedule) { _schedules[key] = schedule; }
+  /// Adds all schedules of another cache, which replace those with the same keys.
+  void add(const ScheduleCache& other) {
+    for (const auto& [key, schedule] : other._schedules) add(key, schedule);
+  }
   std::size_t size() const { return _schedules.size(); }
 
   /// All schedules as text for a file; numbers are exact.

@@ -1,0 +1,95 @@
+#include "partita/train/begun_run.hpp"
+
+#include "partita/comm/agree.hpp"
+#include "partita/config/write_deck.hpp"
+#include "partita/io/read_run_file.hpp"
+#include "partita/io/stage_tensors.hpp"
+#include "partita/strategy/strategy.hpp"
+#include "partita/train/banner.hpp"
+#include "partita/train/continued_log.hpp"
+
+#include <utility>
+
+namespace partita {
+
+namespace {
+
+/// In place of a file to continue from: the state kept by rank 0, which all ranks have.
+Restart restartFrom(const MeetingState& state, const RunLength& length, std::int64_t samples,
+                    std::int64_t replicas) {
+  Restart restart;
+  restart.start = state.position;
+  restart.keeps_state = restart.same_stages = true;
+  RunProgress& found = restart.found.emplace();
+  found.position = state.position;
+  // A checkpoint that was not finished is written again.
+  found.run_step = state.begun ? length.runStep(state.position) : -1;
+  found.samples = samples;
+  found.per_epoch = length.per_epoch;
+  found.training_seconds = state.times.training;
+  found.evaluation_seconds = state.times.evaluation;
+  found.elapsed_seconds = state.times.training + state.times.evaluation;
+  found.traffic = state.traffic;
+  found.replicas = replicas;
+  found.numbers = state.numbers;
+  return restart;
+}
+
+} // namespace
+
+BegunRun::BegunRun(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
+                   const RunDirectory& directory, const RunStart& start, Provenance of_banner,
+                   Continued& continued)
+    : setup(world, deck, directory.scratch()), provenance(std::move(of_banner)) {
+  provenance.emplace_back("messages", showMessagePaths(setup.grid));
+  showPartition(setup.config, setup.plans.partition, setup.grid.plan(), deviceKind(setup.grid.paths()));
+  collectively(world, [&] { predict(); });
+  length = planRunLength(setup.config, setup.plans.sets.train.size());
+  const bool goes_on = continued.state.any;
+  collectively(world, [&] { planBeginning(deck, goes_on ? "" : start.file, continued.state); });
+  for (const auto& local : setup.stages)
+    if (goes_on) local->stage.setParameters(space, continued.state.parameters.data());
+  checkDirectory(world, directory);
+  if (!continued.prepared) directory.prepare(world, writeDeck(continued.deck), start, takenOver());
+  continued.prepared = true;
+  if (world.rank() == 0 || goes_on) setup.grid.traffic = restart.traffic();
+}
+
+void BegunRun::predict() {
+  const Plans& plans = setup.plans;
+  predicted = predictedCost(setup.config, plans.sets, plans.partition, plans.grid);
+  workers = predictedWorkers(setup.config, plans.sets, plans.grid);
+}
+
+/// `file` empty: the run starts afresh, or from a state that its ranks have.
+void BegunRun::planBeginning(const RunConfig& deck, const std::string& file, const MeetingState& state) {
+  const RunConfig& config = setup.config;
+  const Plans& plans = setup.plans;
+  const int replicas = setup.grid.replicas();
+  restart = planRestart(file, deck, config, plans.partition, length, plans.sets, replicas);
+  if (state.any) restart = restartFrom(state, length, samples(), replicas);
+  if (!file.empty())
+    readParameters(*restart.opened, setup.stagePointers<Stage*>(),
+                   restart.replicaOf(config, setup.grid.replica()));
+}
+
+/// Throws before anything in the directory is changed. Collective.
+void BegunRun::checkDirectory(const Communicator& world, const RunDirectory& directory) const {
+  const RunConfig& config = setup.config;
+  collectively(world, [&] {
+    const bool logs = config.run.decisions && directory.exists() && restart.opened != nullptr;
+    if (world.rank() == 0 && logs) // other ranks may see its files late
+      checkContinuedLog(config, directory, restart, sameCourse(), setup.grid.replicas());
+  });
+  collectively(world, [&] {
+    if (restart.start.phase == RunPhase::training) checkFiles(config, length, samples(), directory.scratch());
+  });
+}
+
+TakenOver BegunRun::takenOver() const {
+  const bool same_course = sameCourse();
+  return {same_course, same_course && setup.config.run.decisions,
+          restart.keeps_state && firstStep() == length.total()};
+}
+
+} // namespace partita

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "partita/core/provenance.hpp"
+#include "partita/plan/run_length.hpp"
+#include "partita/strategy/run_context.hpp"
+#include "partita/train/forecast.hpp"
+#include "partita/train/restart.hpp"
+#include "partita/train/run_directory.hpp"
+#include "partita/train/setup.hpp"
+#include "partita/train/worker_forecast.hpp"
+
+#include <optional>
+
+namespace partita {
+
+/// A run that continues with the remaining ranks when others are lost.
+struct Continued {
+  const RunConfig& deck;       ///< for all ranks of the beginning
+  LossWatch* losses = nullptr; ///< null: a rank that dies ends the job
+  MeetingState state = {};
+  bool prepared = false; ///< the run directory
+};
+
+/// A run that is ready to train: its plans and stages, where it begins, and a run directory that is prepared
+/// for it.
+struct BegunRun {
+  /// `deck`: for the ranks of `world`. The run begins at `start`, or where `continued` has met last.
+  /// `of_banner`: what is known of build and machine. Collective; throws UserError on every rank.
+  BegunRun(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
+           const RunDirectory& directory, const RunStart& start, Provenance of_banner, Continued& continued);
+
+  std::int64_t firstStep() const { return length.runStep(restart.start); } ///< of the run
+  std::int64_t samples() const { return static_cast<std::int64_t>(setup.plans.sets.train.size()); }
+
+  Setup setup; ///< the first to be made and the last to end: its watchdog waits for all ranks
+  Provenance provenance;
+  std::optional<StepCost> predicted;
+  std::optional<WorkerForecast> workers;
+  RunLength length;
+  Restart restart;
+
+ private:
+  void predict();
+  void planBeginning(const RunConfig& deck, const std::string& file, const MeetingState& state);
+  /// Does the run take over all steps of an earlier one?
+  bool sameCourse() const { return restart.keeps_state && firstStep() >= restart.found->run_step; }
+  void checkDirectory(const Communicator& world, const RunDirectory& directory) const;
+  TakenOver takenOver() const;
+};
+
+} // namespace partita

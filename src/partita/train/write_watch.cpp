@@ -1,0 +1,58 @@
+#include "partita/train/write_watch.hpp"
+
+#include "partita/io/write_progress.hpp"
+
+#include <filesystem>
+#include <utility>
+
+namespace partita {
+
+namespace fs = std::filesystem;
+
+/// What the system says about the file. Only the thread that looks uses it, apart from the atomic numbers.
+struct WriteWatch::File {
+  explicit File(std::string name) : path(std::move(name)) {}
+
+  /// The size alone says little: HDF5 may reserve the room of all tensors first.
+  void look() {
+    std::error_code none;
+    const std::uintmax_t now = fs::file_size(path, none);
+    const fs::file_time_type changed = fs::last_write_time(path, none);
+    if (now != size || changed != time) ++changes;
+    size = now;
+    time = changed;
+    busy = false;
+  }
+
+  std::string path;
+  std::uintmax_t size = 0;
+  fs::file_time_type time;
+  std::atomic<std::int64_t> changes{0};
+  std::atomic<bool> busy{false};
+};
+
+WriteWatch::WriteWatch(const std::string& file, std::int64_t patience)
+    : _patience(static_cast<double>(patience)), _file(std::make_shared<File>(file)),
+      _progress(bytes_written) {}
+
+/// In a thread, because the question about a file may hang like the file itself.
+void WriteWatch::lookAtFile() {
+  _looked = Clock::now();
+  if (_file->busy.exchange(true)) return;
+  if (_thread == nullptr) _thread = std::make_unique<BackgroundThread>(true);
+  _thread->submit([file = _file] { file->look(); });
+}
+
+bool WriteWatch::stalled() {
+  constexpr double looks = 4.0; // while nothing moves: many ranks ask one file system
+  if (_patience == 0.0) return false;
+  if (secondsSince(_looked) > _patience / looks) lookAtFile();
+  const std::int64_t progress = bytes_written + _file->changes;
+  if (progress != _progress) {
+    _progress = progress;
+    _moved = Clock::now();
+  }
+  return secondsSince(_moved) > _patience;
+}
+
+} // namespace partita

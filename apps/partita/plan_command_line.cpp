@@ -200,8 +200,7 @@ void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
 
 void definePlan(CLI::App& plan, Arguments& arguments) {
   plan.require_subcommand(0, 1);
-  defineCalibrate(*plan.add_subcommand(
-                      "calibrate", "Measure the cluster that this job runs on, for the other plan commands"),
+  defineCalibrate(*plan.add_subcommand("calibrate", "Measure this job's cluster for the other plan commands"),
                   arguments.calibrate);
   definePredict(
       *plan.add_subcommand("predict", "Predict time and memory of parallel strategies on a cluster"),

@@ -251,7 +251,7 @@ struct GatherBack {
 };
 
 template <class Stored>
-struct Pack {
+struct WeightsToColumns {
   const Real* weight;
   Stored* packed;
   std::int64_t channels, taps;
@@ -272,7 +272,7 @@ struct Pack {
 };
 
 template <class Stored>
-struct Unpack {
+struct WeightsFromColumns {
   const Stored* packed;
   Real* weight;
   std::int64_t channels, taps;
@@ -330,7 +330,7 @@ void packWeights(const ExecSpace& space, std::int64_t taps, const Matrix& weight
   withStored(packed.precision, [&](auto stored) {
     using Stored = decltype(stored);
     forEachRun(space, "partita::columns::pack_kernel", outputs, depth,
-               Pack<Stored>{weight.data(), packed.as<Stored>(), depth / taps, taps});
+               WeightsToColumns<Stored>{weight.data(), packed.as<Stored>(), depth / taps, taps});
   });
 }
 
@@ -339,8 +339,9 @@ void unpackWeights(const ExecSpace& space, std::int64_t taps, const TypedMatrix&
   const std::int64_t outputs = weight.extent(0), depth = weight.extent(1);
   withStored(packed.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachRun(space, "partita::columns::unpack_kernel", outputs, depth,
-               Unpack<Stored>{packed.as<Stored>(), weight.data(), depth / taps, taps, accumulate});
+    forEachRun(
+        space, "partita::columns::unpack_kernel", outputs, depth,
+        WeightsFromColumns<Stored>{packed.as<Stored>(), weight.data(), depth / taps, taps, accumulate});
   });
 }
 

@@ -160,9 +160,9 @@ void schedule(const ScheduleArguments& arguments) {
   const OperatorSchedule found = scheduleOperators(task, options);
   const std::string fault = faultOf(task, found);
   if (!fault.empty()) PARTITA_FAIL("engine '" + arguments.engine + "' made a wrong schedule: " + fault);
-  cache.write();
   file.write(jsonOf(task, found, arguments.engine).text());
   if (!file.isStandardOutput()) show(task, found);
+  cache.write(); // last: the result does not depend on it
 }
 
 } // namespace

@@ -95,13 +95,14 @@ bool isOver(const Communicator& world, const TrainArguments& arguments, const Tr
   return over;
 }
 
-/// The folder for files that vanish with the run. A dry run makes no run directory: until there is one, the
-/// folder in which it would be made stands for it.
+/// The folder for files that vanish with the run. A dry run makes no run directory: until it exists, the
+/// folder in which it would be created is used instead, or the missing root of another file system.
 std::string scratchOf(const TrainArguments& arguments, const TrainPlan& plan) {
   if (arguments.run_directory.empty()) return plan.directory.scratch();
   std::error_code ignored;
   fs::path folder = fs::absolute(arguments.run_directory, ignored);
-  while (!fs::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
+  while (!fs::exists(folder, ignored) && folder.parent_path() != folder.root_path())
+    folder = folder.parent_path();
   return folder.string();
 }
 

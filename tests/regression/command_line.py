@@ -174,12 +174,15 @@ class DryRuns(support.RunTest):
             self.assertEqual(sorted(self.folder.rglob("*")), before)
 
     def test_the_run_directory_stands_for_folders_that_are_not_named(self):
-        """Before there is one, the folder does in which it would be made."""
+        """Until it exists, the folder in which it would be created is used instead."""
         before = sorted(self.folder.rglob("*"))
         for words in (self.FROZEN, self.OFFLOAD):
             self.assertDone(run("train", self.deck, *words, "-n", "-d", self.folder / "new" / "run"))
             self.assertRefused(run("train", self.deck, *words, "-n", "-d", self.deck / "run"),
                                f"cannot create a file in '{self.deck}'")
+            result = run("train", self.deck, *words, "-n", "-d", "/no-such-file-system/run")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("this machine has no folder '/no-such-file-system'", result.stderr)
             self.assertEqual(sorted(self.folder.rglob("*")), before)
 
     def test_the_log_of_a_replay(self):

@@ -158,21 +158,6 @@ class Stopping(support.RunTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("stopped (the time limit is near); without a run directory", complaints(result)[0])
 
-    def test_a_checkpoint_counts_even_if_a_later_file_stays(self):
-        """What comes after the checkpoint has its name is no reason not to continue from it."""
-        for ranks in (1, 2):
-            shutil.rmtree(self.kept, ignore_errors=True)
-            with self.go_on(ranks, f"run/epochs={ENDLESS}") as job:
-                self.until_under_way(job)
-                folder = self.kept / "checkpoints"
-                folder.mkdir(exist_ok=True)
-                (folder / f"step-{'9' * 240}.h5").touch()  # it cannot get a longer name
-                job.signal(signal.SIGTERM)
-                result = job.finish()
-            self.assertEqual(result.returncode, 75, result.stdout + result.stderr)
-            self.assertRegex("\n".join(complaints(result)), "^warning: [^\n]* cannot be renamed: [^\n]*$")
-            self.assertRegex(result.stdout, r"step-\d{9}\.h5 is complete: continue with -r latest\n$")
-
     def interrupt_twice(self, ranks):
         """Exit code, and seconds from the first SIGINT to the end."""
         shutil.rmtree(self.kept, ignore_errors=True)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
@@ -155,6 +156,34 @@ TEST_CASE("No kernel has the name of a region", "[core]") {
     INFO(path << ": " << label);
     CHECK(regions.count(label) == 0);
   }
+}
+
+TEST_CASE("The pages of the rooms name the rooms that they use", "[core]") {
+  // Each room uses some of those before it.
+  const std::vector<std::string> order{"config", "plan",  "core", "data",     "comm", "kernels",
+                                       "nn",     "optim", "io",   "strategy", "train"};
+  std::map<std::string, std::set<std::string>> used;
+  for (const auto& [room, path] : findAll(programSources(), "#include \"partita/(\\w+)/")) {
+    const std::string own = path.parent_path().string();
+    for (const std::string& name : order)
+      if (own.find("/src/partita/" + name) != std::string::npos && room != name) used[name].insert(room);
+  }
+  const auto place = [&](const std::string& room) { return std::find(order.begin(), order.end(), room); };
+  for (const auto& [room, rooms] : used) {
+    INFO("room " << room);
+    for (const std::string& other : rooms) CHECK(place(other) < place(room));
+    std::smatch sentence;
+    std::ifstream file(fs::path(PARTITA_SOURCE_DIR) / "src" / "partita" / room / "README.md");
+    const std::string page{std::istreambuf_iterator<char>(file), {}};
+    if (!std::regex_search(page, sentence, std::regex("Uses (`[^;.]*|Kokkos[^;.]*)[;.]"))) continue;
+    std::set<std::string> named;
+    const std::string list = sentence[1];
+    const std::regex names("`(\\w+)`");
+    for (std::sregex_iterator name(list.begin(), list.end(), names), end; name != end; ++name)
+      named.insert((*name)[1]);
+    CHECK(named == rooms);
+  }
+  CHECK(used.size() == order.size() - 1); // config uses none
 }
 
 TEST_CASE("What a device may run calls nothing that only a host has", "[core]") {

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <numeric>
 #include <sstream>
 #include <unistd.h>
 
@@ -235,14 +236,22 @@ void LossWatch::lookAtRankZero() {
   fail("rank 0, which coordinates, has died");
 }
 
+std::vector<int> LossWatch::jobRanks() const {
+  std::vector<int> ranks(static_cast<std::size_t>(_comm.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return _comm.worldRanks(ranks);
+}
+
 /// "ranks 1,3": their numbers in the job, which differ from those here after an earlier loss.
 std::string LossWatch::names(const std::vector<int>& ranks) const {
-  return formatRanks(_comm.worldRanks(ranks));
+  std::vector<int> job_ranks;
+  for (const int rank : ranks) job_ranks.push_back(_job_ranks[static_cast<std::size_t>(rank)]);
+  return formatRanks(job_ranks);
 }
 
 void LossWatch::fail(const std::string& text) const {
   ends_job = true;
-  endJob(_comm.worldRank(_comm.rank()), text, exit_failure);
+  endJob(_job_ranks[static_cast<std::size_t>(_comm.rank())], text, exit_failure);
 }
 
 void LossWatch::endOthers() {

@@ -83,12 +83,14 @@ class LossWatch {
   void lookAtRankZero();
   void obey();
   [[noreturn]] void leave();
+  std::vector<int> jobRanks() const;
   std::string names(const std::vector<int>& ranks) const;
   std::string namesOfLost() const { return names({_lost.begin(), _lost.end()}); }
   [[noreturn]] void fail(const std::string& text) const;
   bool filesAreDone();
 
   Communicator _comm;
+  std::vector<int> _job_ranks = jobRanks(); ///< asked for early: later MPI may be stuck
   std::vector<double> _processes; ///< by rank: number and start time; number 0: not visible from this rank
   std::set<int> _lost;
   bool _holds = false;

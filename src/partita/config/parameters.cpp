@@ -115,10 +115,9 @@ void addOffload(Section& section, OptimiserSection& optimiser) {
               "location of master weights and moments: on the device, in host memory, or in a file");
   section.add("offload_bucket", &optimiser.offload_bucket, within(1, 1 << 30), "parameters",
               "host, file: number of parameters that pass through the device at a time");
-  section.add(
-      "offload_directory", &optimiser.offload_directory,
-      "file: folder of the files, which disappear when the run ends; empty: the run directory, or without "
-      "one $TMPDIR or /tmp");
+  section.add("offload_directory", &optimiser.offload_directory,
+              "file: folder of the files, which disappear when the run ends; empty: the run directory, or "
+              "$TMPDIR or /tmp if there is none");
 }
 
 Section describeOptimiser(OptimiserSection& optimiser) {
@@ -249,8 +248,8 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add("queue", &strategy.queue, within(1, 1024), "batches",
               "relay, frozen, evaluation: maximum number of batches in transit between two stages");
   section.add("cache_directory", &strategy.sil.cache_directory,
-              "frozen: folder of the stored activations; empty: the run directory, or without one $TMPDIR or "
-              "/tmp");
+              "frozen: folder of the stored activations; empty: the run directory, or $TMPDIR or /tmp "
+              "if there is none");
   section.add(
       "bucket_kib", &strategy.bucket_kib, within(1, 1 << 20), "KiB",
       "replicas: size of the gradients summed in one message, or 1/64 of the stage's gradient if that is "

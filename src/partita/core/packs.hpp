@@ -140,7 +140,7 @@ struct PackOfPlace {
 } // namespace detail
 
 /// Calls body(pack, i) for all values of a flat buffer, where `pack` is a Pack of those from i on; values
-/// must be independent. Is `aligned` set, all operands may be read in packs from the first value on.
+/// must be independent. If `aligned` is set, all operands may be read in packs from the first value on.
 template <class Body>
 void forEachPack(const ExecSpace& space, const char* label, std::int64_t size, bool aligned,
                  const Body& body) {

@@ -217,7 +217,8 @@ void NewRunFile::close(const std::vector<std::uint32_t>& tensors) {
     checkHdf5(H5Fclose(_file.release()), wrong);
   } catch (const UserError& error) {
     // In a collective call the other ranks may wait for this one forever.
-    if (_comm != nullptr && _comm->size() > 1) endJob(_comm->rank(), error.what(), 1);
+    if (_comm != nullptr && _comm->size() > 1)
+      endJob(_comm->worldRank(_comm->rank()), error.what(), exit_failure);
     throw;
   }
 }

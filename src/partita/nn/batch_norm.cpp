@@ -141,8 +141,8 @@ struct InputGradient {
   }
 };
 
-/// Images as the kernels add them up: where they have few places, a team of a device has several as one,
-/// which lie side by side.
+/// Images as the kernels add them up: where images have few places, a team on a device treats several
+/// neighbouring ones as one.
 struct JoinedImages {
   std::int64_t rows, places;
 };

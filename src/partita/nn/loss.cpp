@@ -39,7 +39,7 @@ struct AddRows {
 
 } // namespace
 
-/// Two teams add up all rows, and the optimiser waits for them: they are large ones.
+/// Only two teams add up all rows while the optimiser waits, so they are made large.
 void Score::accumulate(const ExecSpace& space, std::int64_t rows) {
   constexpr std::int64_t many_values = 1 << 20;
   forEachRow(space, "partita::Score::accumulate", 2, many_values,

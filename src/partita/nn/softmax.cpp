@@ -15,7 +15,7 @@ KOKKOS_INLINE_FUNCTION Real expRow(const Row& row, const Real* z, Real largest, 
   return row.sumInOrder(count, [=](std::int64_t c) { return out[c]; });
 }
 
-/// The sum of exp(z - largest) from first to last.
+/// The sum of exp(z - largest), on hosts from first to last.
 template <class Row, class Stored>
 KOKKOS_INLINE_FUNCTION Real expSum(const Row& row, const Stored* z, Real largest, std::int64_t count) {
   if constexpr (device_is_host && !Row::recomputes) {

@@ -96,7 +96,7 @@ void checkMessages(const RunConfig& config, const Partition& partition, const Gr
 /// Warns if a folder is missing: it may exist on the nodes of the job only.
 bool isHere(const std::string& key, const std::string& folder) {
   std::error_code ignored;
-  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return true;
+  if (std::filesystem::exists(folder, ignored)) return true;
   Log::warning(key + ": this machine has no folder '" + folder + "'; the nodes of the job need it");
   return false;
 }
@@ -107,15 +107,17 @@ void tryFiles(const RunConfig& config, const DataSets& sets, const Partition& pa
               const std::string& scratch) {
   const std::int64_t samples = sets.train.size();
   const RunLength length = planRunLength(config, samples);
-  if (length.turns == 1 || isHere("strategy/cache_directory", config.strategy.sil.cache_directory))
+  const auto placeOf = [&](const std::string& folder) { return folder.empty() ? scratch : folder; };
+  if (length.turns == 1 || isHere("strategy/cache_directory", placeOf(config.strategy.sil.cache_directory)))
     checkFiles(config, length, samples, scratch);
   const OptimiserSection& optimiser = config.optimiser;
-  const bool offloads =
+  const std::string folder = placeOf(optimiser.offload_directory);
+  const bool to_file =
+      optimiser.offload == Offload::file &&
       std::any_of(partition.stages.begin(), partition.stages.end(), [&](const StagePlan& stage) {
         return stageMemory(config, partition, grid, stage.index).offloaded > 0;
       });
-  const std::string& folder = optimiser.offload_directory.empty() ? scratch : optimiser.offload_directory;
-  if (offloads && isHere("optimiser/offload_directory", optimiser.offload_directory))
+  if (to_file && isHere("optimiser/offload_directory", folder))
     StoredVector::takeRoom({optimiser.offload, folder}, 1);
 }
 

@@ -21,9 +21,9 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
 /// gradient.
 double largestMessage(const RunConfig& config, const Partition& partition, const GridPlan& grid);
 
-/// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos. Tries
-/// the files that the run would need besides, and leaves none behind; `scratch` is the folder for those that
-/// vanish with the run.
+/// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos. Also
+/// checks that the run's other files can be created, and leaves none behind; `scratch` is the folder for
+/// those that vanish with the run.
 void dryRun(const RunConfig& config, int ranks, const std::string& scratch);
 
 /// Throws UserError if a network of `stages` stages cannot end after the first `wanted` of them.

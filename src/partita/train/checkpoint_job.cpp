@@ -78,7 +78,7 @@ void CheckpointJob::write(const Communicator& comm) {
   } catch (const AgreedError& error) {
     failure = error.what();
   } catch (const std::exception& error) {
-    endJob(comm.rank(), error.what(), 1);
+    endJob(comm.worldRank(comm.rank()), error.what(), exit_failure);
   }
   write_seconds = secondsSince(begin);
   state = State::written;
@@ -88,23 +88,19 @@ void CheckpointJob::publish(const std::string& run_directory, std::size_t keep) 
   const std::string elsewhere = failureOf(require_place);
   if (!elsewhere.empty()) failure = elsewhere;
   if (failure.empty()) failure = failureOf([&] { giveFinalName(run_directory); });
-  if (failure.empty()) cleaning_failure = failureOf([&] { cleanUp(run_directory, keep); });
+  if (failure.empty()) removed = removeBeyond(keep, run_directory);
   std::error_code ignored;
   if (!failure.empty() && elsewhere.empty()) fs::remove(partial, ignored);
   state = State::named;
 }
 
+/// Later checkpoints, of another course, must go first: a run would continue from one of them.
 void CheckpointJob::giveFinalName(const std::string& run_directory) {
   for (const std::string& file : growingFilesIn(run_directory)) syncFile(file);
   std::error_code ignored;
   if (fs::exists(final_name, ignored)) set_aside.push_back(setAside(final_name)); // an earlier course
-  publishFile(partial, final_name);
-}
-
-/// Nothing is removed if a later checkpoint remains: it would count as one of the newest.
-void CheckpointJob::cleanUp(const std::string& run_directory, std::size_t keep) {
   for (const std::string& path : setAsideLater(run_directory, final_name)) set_aside.push_back(path);
-  removed = removeBeyond(keep, run_directory);
+  publishFile(partial, final_name);
 }
 
 } // namespace partita

@@ -46,9 +46,8 @@ struct CheckpointJob {
   int compression = 0;
   Clock::time_point start = Clock::now();
   double still_seconds = 0.0, write_seconds = 0.0;
-  std::string failure;          ///< empty: the file is whole and has its name
-  std::string cleaning_failure; ///< of what comes after that: the checkpoint counts all the same
-  bool slow_reported = false;   ///< the run has warned that writing takes long
+  std::string failure;        ///< empty: the file is whole and has its name
+  bool slow_reported = false; ///< the run has warned that writing takes long
   std::vector<std::string> set_aside;
   std::vector<std::string> removed; ///< older checkpoints, newest first
   std::atomic<State> state{State::copying};
@@ -65,7 +64,6 @@ struct CheckpointJob {
 
  private:
   void giveFinalName(const std::string& run_directory);
-  void cleanUp(const std::string& run_directory, std::size_t keep);
 };
 
 /// Runs `work` and returns the error as text; empty if there is none.

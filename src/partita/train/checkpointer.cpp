@@ -115,7 +115,6 @@ void Checkpointer::reportResult() {
     for (const std::string& path : _job->set_aside)
       Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
     reportRemoved(_job->removed, _run.config.checkpoint.keep);
-    if (!_job->cleaning_failure.empty()) Log::warning(_job->cleaning_failure);
   }
   _job.reset();
 }

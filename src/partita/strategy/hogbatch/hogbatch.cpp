@@ -27,7 +27,7 @@ std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partitio
 GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,
                            const SharedWindow* window) {
   if (window == nullptr || !isSharedWorker(config, grid)) return {};
-  const std::string rank = "rank " + std::to_string(grid.world().rank());
+  const std::string rank = "rank " + std::to_string(grid.world().worldRank(grid.world().rank()));
   if (!device_is_host)
     throw UserError("strategy/shared_workers: " + rank +
                     " computes on a device; only ranks of a host build can be shared workers");

@@ -245,6 +245,7 @@ std::vector<int> LossWatch::jobRanks() const {
 /// "ranks 1,3": their numbers in the job, which differ from those here after an earlier loss.
 std::string LossWatch::names(const std::vector<int>& ranks) const {
   std::vector<int> job_ranks;
+  job_ranks.reserve(ranks.size());
   for (const int rank : ranks) job_ranks.push_back(_job_ranks[static_cast<std::size_t>(rank)]);
   return formatRanks(job_ranks);
 }

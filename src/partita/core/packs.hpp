@@ -55,7 +55,7 @@ struct Pack {
   struct [[gnu::may_alias]] alignas(16) Chunk {
     std::uint32_t words[4];
   };
-  static constexpr int bytes = sizeof(Chunk);
+  static constexpr std::int64_t bytes = sizeof(Chunk);
 
   template <class Stored>
   KOKKOS_INLINE_FUNCTION static constexpr int chunksOf() {

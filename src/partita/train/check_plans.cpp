@@ -107,11 +107,11 @@ void tryFiles(const RunConfig& config, const DataSets& sets, const Partition& pa
               const std::string& scratch) {
   const std::int64_t samples = sets.train.size();
   const RunLength length = planRunLength(config, samples);
-  const auto placeOf = [&](const std::string& folder) { return folder.empty() ? scratch : folder; };
-  if (length.turns == 1 || isHere("strategy/cache_directory", placeOf(config.strategy.sil.cache_directory)))
+  const auto place_of = [&](const std::string& folder) { return folder.empty() ? scratch : folder; };
+  if (length.turns == 1 || isHere("strategy/cache_directory", place_of(config.strategy.sil.cache_directory)))
     checkFiles(config, length, samples, scratch);
   const OptimiserSection& optimiser = config.optimiser;
-  const std::string folder = placeOf(optimiser.offload_directory);
+  const std::string folder = place_of(optimiser.offload_directory);
   const bool to_file =
       optimiser.offload == Offload::file &&
       std::any_of(partition.stages.begin(), partition.stages.end(), [&](const StagePlan& stage) {

@@ -11,12 +11,9 @@
 /// value after the other, in loops that compilers vectorise.
 namespace partita {
 
-using std::memcpy; // devices have it too
-
 /// So many neighbouring values, in registers, and how they are read, computed and written.
 template <int Count>
 struct Pack {
-  static constexpr int count = Count;
   struct Values {
     Real of[Count];
   };
@@ -66,8 +63,6 @@ struct Pack {
 
 template <>
 struct Pack<1> {
-  static constexpr int count = 1;
-
   template <class Stored>
   KOKKOS_INLINE_FUNCTION static Real load(const Stored* from) {
     return toReal(*from);

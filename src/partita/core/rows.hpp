@@ -133,8 +133,8 @@ class PackedRow {
 } // namespace detail
 
 /// The operations of a row that a team computes. All threads of the team call them together and get the same
-/// results; after `each` and `once` every thread sees what they have written. `each` may overwrite what was
-/// reduced before it. Sums have a fixed order, which is a tree.
+/// results; after `each`, `map` and `once` every thread sees what they have written. `each` and `map` may
+/// overwrite what was reduced before them. Sums have a fixed order, which is a tree.
 struct RowOfTeam {
   static constexpr bool recomputes = true;
   const Team::member_type& member;

@@ -19,12 +19,10 @@ class ScheduleCache {
 
   std::optional<OperatorSchedule> find(const Key& key) const;
   void add(const Key& key, const OperatorSchedule& schedule) { _schedules[key] = schedule; }
-  /// Adds all schedules of another cache, and keeps the shorter one of two with the same key.
+  /// Adds all schedules of another cache, which replace those with the same keys: of these, the older one may
+  /// not fit its operators.
   void add(const ScheduleCache& other) {
-    for (const auto& [key, schedule] : other._schedules) {
-      const auto found = _schedules.find(key);
-      if (found == _schedules.end() || schedule.makespan <= found->second.makespan) add(key, schedule);
-    }
+    for (const auto& [key, schedule] : other._schedules) add(key, schedule);
   }
   std::size_t size() const { return _schedules.size(); }
 

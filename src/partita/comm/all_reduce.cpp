@@ -27,8 +27,7 @@ void AllReduce::start(const ExecSpace& space, const TypedSpan& values) {
       _ring && usesRing(_peers.size(), static_cast<double>(values.bytes())) ? 2 * (_peers.size() - 1) : 0;
   if (_steps > 0) return;
   PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data, mpiCount(values.size), mpiType(values.precision),
-                             _sum.get(), _peers.get(),
-                             _in.start({WaitedFor::Kind::all, "sum of gradients"})));
+                             _sum.get(), _peers.get(), _in.start({WaitedFor::Kind::all, _what})));
 }
 
 void AllReduce::begin(void* work) {
@@ -62,7 +61,7 @@ void AllReduce::exchange() {
   const TypedSpan out = chunk(sent), in = chunk(sent + ranks - 1);
   const int last = (rank + ranks - 1) % ranks, next = (rank + 1) % ranks;
   const auto awaited = [&](WaitedFor::Kind kind, int peer) {
-    return WaitedFor{kind, "sum of gradients", _peers.worldRank(peer)};
+    return WaitedFor{kind, _what, _peers.worldRank(peer)};
   };
   PARTITA_MPI(MPI_Irecv(adds ? _work : in.data, mpiCount(in.size), mpiType(in.precision), last, tag,
                         _peers.get(), _in.start(awaited(WaitedFor::Kind::message, last))));

@@ -13,9 +13,9 @@ namespace partita {
 class AllReduce final : public RankSum {
  public:
   /// `channel`: that of its messages. All ranks of `peers` use the sums of a channel in the same order.
-  /// `ring`: can the processor read the values?
-  AllReduce(const Communicator& peers, const NumberSum& sum, int channel, bool ring)
-      : _peers(peers), _sum(sum), _channel(channel), _ring(ring) {}
+  /// `ring`: can the processor read the values? `what`: a literal, for reports about waits.
+  AllReduce(const Communicator& peers, const NumberSum& sum, int channel, bool ring, const char* what)
+      : _peers(peers), _sum(sum), _channel(channel), _ring(ring), _what(what) {}
 
   void start(const ExecSpace& space, const TypedSpan& values) override;
   void begin(void* work) override;
@@ -30,6 +30,7 @@ class AllReduce final : public RankSum {
   const NumberSum& _sum;
   int _channel;
   bool _ring;
+  const char* _what;
   TypedSpan _values;
   void* _work = nullptr;
   int _step = 0, _steps = 0; ///< of the ring; no steps: MPI's own

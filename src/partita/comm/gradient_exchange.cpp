@@ -28,8 +28,8 @@ View reals(const TypedSpan& numbers) {
 
 GradientReducer::GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                                  MessagePath path, std::int64_t& bytes, Precision wire,
-                                 const std::shared_ptr<DeviceSums>& devices)
-    : _peers(peers), _gradients(gradients), _wire(wire), _sum(wire),
+                                 const std::shared_ptr<DeviceSums>& devices, const char* what)
+    : _peers(peers), _gradients(gradients), _wire(wire), _what(what), _sum(wire),
       _plain(wire == Precision::single && gradients.precision == wire),
       _cuts(gradients.size, bucket, peers.size()), _begin(gradients.size), _end(_begin), _bytes(bytes) {
   if (peers.size() == 1) return;
@@ -61,7 +61,7 @@ void GradientReducer::useMpi(MessagePath path) {
     _work =
         makeRoom<PinnedVector>("partita::GradientReducer::work", _cuts.atOnce() * _cuts.received(), _wire);
   for (int i = 0; i < static_cast<int>(SumBuckets::most_buckets); ++i)
-    _sums.push_back(std::make_unique<AllReduce>(_peers, _sum, i, _work.size() > 0));
+    _sums.push_back(std::make_unique<AllReduce>(_peers, _sum, i, _work.size() > 0, _what));
 }
 
 void GradientReducer::ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
@@ -140,7 +140,7 @@ void GradientReducer::copyBack(const ExecSpace& space, std::int64_t begin, std::
 
 void GradientReducer::complete(const ExecSpace& space, const Pending& pending) {
   const Region region(space, "partita::GradientReducer::complete", Phase::communication);
-  WaitedFor awaited{WaitedFor::Kind::all, "sum of gradients"};
+  WaitedFor awaited{WaitedFor::Kind::all, _what};
   awaited.bytes = (pending.end - pending.begin) * bytesOf(_wire);
   Waiting waiting(awaited);
   for (letMove(); _summed <= _arrived; letMove()) waiting.pause();

@@ -57,10 +57,11 @@ class GradientReducer final : public GradientExchange {
  public:
   /// `bucket` is the bucket size in values, increased if there would be too many buckets;
   /// `bytes` counts the payload. Does nothing with one replica. `devices`: those of `peers` if they add up
-  /// the values; then `path` does not matter.
+  /// the values; then `path` does not matter. `what`: a literal, for reports about waits.
   GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                   MessagePath path, std::int64_t& bytes, Precision wire = Precision::single,
-                  const std::shared_ptr<DeviceSums>& devices = nullptr);
+                  const std::shared_ptr<DeviceSums>& devices = nullptr,
+                  const char* what = "sum of gradients");
   /// Leaves the gradients in these ranges [begin, end) out of the sum, because another rank of `peers` has
   /// the same ones.
   void leaveOut(std::vector<std::pair<std::int64_t, std::int64_t>> ranges) { _left_out = std::move(ranges); }
@@ -101,6 +102,7 @@ class GradientReducer final : public GradientExchange {
   const Communicator& _peers;
   TypedSpan _gradients;
   Precision _wire;
+  const char* _what;
   NumberSum _sum;
   bool _plain;           ///< copied unchanged
   PinnedVector _staging; ///< of all gradients, if staged or of another precision

@@ -5,7 +5,6 @@
 #include "partita/core/memory.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/run_length.hpp"
-#include "partita/plan/strategies/cost_strategy.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -20,11 +19,11 @@ namespace {
 constexpr const char* other_waits = "other";
 
 /// The kinds of exchange that ranks wait for, by WaitedFor::what.
-std::string kindOfWait(const std::string& what, CostStrategy strategy) {
+std::string kindOfWait(const std::string& what) {
   if (what == "activations" || what == "gradients of activations") return nameOf(ExchangeKind::stage);
   if (what == "sum of batch statistics") return nameOf(ExchangeKind::norm);
-  if (what == "sum of gradients")
-    return nameOf(strategy == CostStrategy::local_sgd ? ExchangeKind::parameters : ExchangeKind::gradients);
+  if (what == "sum of gradients") return nameOf(ExchangeKind::gradients);
+  if (what == "sum of parameters") return nameOf(ExchangeKind::parameters);
   if (what == "values of other parts" || what == "sums over classes") return nameOf(ExchangeKind::all_gather);
   if (what == "sums of ranges") return nameOf(ExchangeKind::reduce_scatter);
   if (what == "sums over parts") return nameOf(ExchangeKind::all_reduce);
@@ -64,16 +63,14 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
   return cost;
 }
 
-StepCost measuredCost(const RunConfig& config, const Grid& grid, double seconds, std::int64_t steps,
-                      int turns) {
-  const CostStrategy strategy = costStrategy(config.strategy);
+StepCost measuredCost(const Grid& grid, double seconds, std::int64_t steps, int turns) {
   const double per_step = turns / static_cast<double>(steps);
   std::map<std::string, double> own{{other_waits, 0.0}};
   for (const std::string& kind : namesOf<ExchangeKind>()) own[kind] = 0.0;
   double waited = 0.0;
   for (const auto& [what, time] : waitTimes()) {
     if (what == "activations to evaluate") continue; // not in `seconds`
-    own[kindOfWait(what, strategy)] += time * per_step;
+    own[kindOfWait(what)] += time * per_step;
     waited += time * per_step;
   }
   StepCost cost;

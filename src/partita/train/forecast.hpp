@@ -26,8 +26,7 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
 
 /// The cost of a step of all stages: `seconds` for `steps` steps of the run, `turns` of which are a step of
 /// all stages if these train one after another, and the times that ranks have waited. Collective.
-StepCost measuredCost(const RunConfig& config, const Grid& grid, double seconds, std::int64_t steps,
-                      int turns);
+StepCost measuredCost(const Grid& grid, double seconds, std::int64_t steps, int turns);
 
 /// Adds "predicted", "measured" and "prediction_error" to a summary, each {step_s, compute_s, communication,
 /// memory_bytes} with the kinds of communication of either. Errors are relative; null: nothing was measured.

@@ -203,8 +203,7 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   const bool done = train(space, context);
   std::optional<StepCost> measured;
   if (run.predicted && done && steps > 0)
-    measured = measuredCost(run.setup.config, run.setup.grid, parts.clock.times().training - before, steps,
-                            run.length.turns);
+    measured = measuredCost(run.setup.grid, parts.clock.times().training - before, steps, run.length.turns);
   const bool kept = parts.control.finish();
   parts.mailbox.close();
   parts.monitor->pump();

@@ -26,44 +26,14 @@ RankGrid stagedGrid(const CostTask& task, CostStrategy strategy, std::int64_t ra
 }
 
 RankGrid gridOf(const CostTask& task, CostStrategy strategy, std::int64_t ranks, std::int64_t node_ranks) {
-  if (isOwn(strategy) && strategy != CostStrategy::local_sgd) return stagedGrid(task, strategy, ranks);
+  if (cutsNetwork(strategy)) return stagedGrid(task, strategy, ranks);
+  const CostForm& form = formOf(strategy);
   RankGrid grid;
+  if (strategy == CostStrategy::serial) return grid;
   const std::int64_t inside = std::min(ranks, task.parts > 0 ? task.parts : node_ranks);
-  switch (strategy) {
-  case CostStrategy::serial:
-    break;
-  case CostStrategy::data:
-  case CostStrategy::local_sgd:
-    grid.replicas = ranks;
-    break;
-  case CostStrategy::data_filter:
-  case CostStrategy::data_spatial:
-  case CostStrategy::data_grid:
-    grid.parts = inside;
-    grid.replicas = ranks / inside;
-    break;
-  default:
-    grid.parts = ranks;
-  }
+  if (form.split) grid.parts = form.replicas ? inside : ranks;
+  grid.replicas = ranks / grid.parts;
   return grid;
-}
-
-std::optional<Split> splitOf(CostStrategy strategy) {
-  switch (strategy) {
-  case CostStrategy::filter:
-  case CostStrategy::data_filter:
-    return Split::filter;
-  case CostStrategy::channel:
-    return Split::channel;
-  case CostStrategy::grid:
-  case CostStrategy::data_grid:
-    return Split::grid;
-  case CostStrategy::spatial:
-  case CostStrategy::data_spatial:
-    return Split::spatial;
-  default:
-    return {};
-  }
 }
 
 } // namespace
@@ -89,7 +59,7 @@ std::size_t firstTrained(const std::vector<LayerCost>& layers) {
 Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::int64_t ranks) {
   Prediction prediction;
   prediction.strategy = strategy;
-  prediction.split = splitOf(strategy);
+  prediction.split = formOf(strategy).split;
   prediction.ranks = ranks;
   prediction.grid = gridOf(terms.task, strategy, ranks, terms.cluster.node_ranks);
   if (isOwn(strategy) && prediction.grid.parts > 1)
@@ -136,22 +106,6 @@ double secondsPerFlop(const CostTerms& terms) {
     seconds += terms.times[i].perSample();
   }
   return flops > 0.0 ? seconds / flops : 0.0;
-}
-
-Obstacle channelObstacle(const CostTask& task, const std::vector<std::size_t>& divided, CostStrategy strategy,
-                         std::int64_t parts) {
-  if (parts == 1) return Obstacle::none;
-  if (divided.empty()) return Obstacle::nothing_to_divide;
-  const bool input = strategy == CostStrategy::channel || strategy == CostStrategy::grid ||
-                     strategy == CostStrategy::data_grid;
-  const bool output = strategy != CostStrategy::channel;
-  for (const std::size_t row : divided) {
-    const LayerCost& layer = task.layers[row];
-    if (output && static_cast<double>(parts) > layer.filters()) return Obstacle::more_ranks_than_filters;
-    if (input && row != firstTrained(task.layers) && static_cast<double>(parts) > layer.channels())
-      return Obstacle::more_ranks_than_channels;
-  }
-  return Obstacle::none;
 }
 
 std::int64_t cuttableLayers(const std::vector<LayerCost>& layers) {

@@ -39,10 +39,6 @@ double backwardFlops(const std::vector<LayerCost>& layers, std::size_t row);
 /// Seconds per FLOP on one rank, averaged over the network.
 double secondsPerFlop(const CostTerms& terms);
 
-/// What prevents the strategy, apart from memory. `divided`: the divided rows, whose channels limit it.
-Obstacle channelObstacle(const CostTask& task, const std::vector<std::size_t>& divided, CostStrategy strategy,
-                         std::int64_t parts);
-
 /// Divides the cuttable layers of a network into `stages` consecutive groups of nearly equal time: the stage
 /// of each row. There must be at least as many layers as stages.
 std::vector<std::int64_t> stagesOfRows(const CostTerms& terms, std::int64_t stages);

@@ -208,24 +208,29 @@ std::int64_t fewestPlaces(const CostTask& task, bool first_axis_only) {
   return fewest;
 }
 
+/// Are there fewer filters, or input channels of a layer that sums over them, than parts?
+Obstacle channelObstacle(const CostTask& task, Split split, std::int64_t parts) {
+  const std::vector<std::size_t> divided = dividedRows(task.layers);
+  if (divided.empty()) return Obstacle::nothing_to_divide;
+  for (const std::size_t row : divided) {
+    const LayerCost& layer = task.layers[row];
+    if (split == Split::filter && asReal(parts) > layer.filters()) return Obstacle::more_ranks_than_filters;
+    if (split == Split::channel && row != firstTrained(task.layers) && asReal(parts) > layer.channels())
+      return Obstacle::more_ranks_than_channels;
+  }
+  return Obstacle::none;
+}
+
 } // namespace
 
 Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction) {
   const std::int64_t parts = prediction.grid.parts;
-  switch (prediction.strategy) {
-  case CostStrategy::spatial:
-  case CostStrategy::data_spatial:
-    if (parts > 1 && spatialRows(terms.task).empty()) return Obstacle::nothing_to_divide;
-    return parts > fewestPlaces(terms.task, prediction.strategy == CostStrategy::data_spatial)
-               ? Obstacle::more_ranks_than_places
-               : Obstacle::none;
-  case CostStrategy::filter:
-  case CostStrategy::channel:
-  case CostStrategy::data_filter:
-    return channelObstacle(terms.task, dividedRows(terms.task.layers), prediction.strategy, parts);
-  default:
-    return Obstacle::none;
-  }
+  if (!prediction.split || parts == 1) return Obstacle::none;
+  if (*prediction.split != Split::spatial) return channelObstacle(terms.task, *prediction.split, parts);
+  if (spatialRows(terms.task).empty()) return Obstacle::nothing_to_divide;
+  const bool first_axis_only = formOf(prediction.strategy).replicas;
+  return parts > fewestPlaces(terms.task, first_axis_only) ? Obstacle::more_ranks_than_places
+                                                           : Obstacle::none;
 }
 
 void predictPaper(const CostTerms& terms, const PaperForm& form, Prediction& prediction) {

@@ -5,29 +5,6 @@
 namespace partita {
 
 template <>
-const std::vector<std::string>& namesOf<CostStrategy>() {
-  static const std::vector<std::string> names{"serial",
-                                              "data",
-                                              "spatial",
-                                              "filter",
-                                              "channel",
-                                              "grid",
-                                              "pipeline",
-                                              "data+filter",
-                                              "data+spatial",
-                                              "data+grid",
-                                              "pipeline-message-driven",
-                                              "pipeline-1f1b",
-                                              "pipeline-1f1b-eager",
-                                              "pipeline-gpipe",
-                                              "sil-free",
-                                              "sil-frozen",
-                                              "sil-relay",
-                                              "local-sgd"};
-  return names;
-}
-
-template <>
 const std::vector<std::string>& namesOf<CostMode>() {
   static const std::vector<std::string> names{"exact", "paper"};
   return names;
@@ -97,38 +74,6 @@ void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange) {
   if (found == exchanges.end() || found->kind != exchange.kind)
     found = exchanges.insert(found, Exchange{exchange.kind});
   *found += exchange;
-}
-
-std::string splitName(const std::optional<Split>& split) {
-  return split ? nameOf(*split) : "none";
-}
-
-bool isPipeline(CostStrategy strategy) {
-  return strategy == CostStrategy::pipeline ||
-         (strategy >= CostStrategy::pipeline_message_driven && strategy <= CostStrategy::pipeline_gpipe);
-}
-
-bool isOwn(CostStrategy strategy) {
-  return isPipeline(strategy) || strategy >= CostStrategy::sil_free;
-}
-
-bool mayChangeAccuracy(CostStrategy strategy) {
-  return isOwn(strategy) && !isPipeline(strategy);
-}
-
-PipelineSchedule scheduleOf(CostStrategy strategy, PipelineSchedule of_deck) {
-  switch (strategy) {
-  case CostStrategy::pipeline_message_driven:
-    return PipelineSchedule::message_driven;
-  case CostStrategy::pipeline_1f1b:
-    return PipelineSchedule::one_f_one_b;
-  case CostStrategy::pipeline_1f1b_eager:
-    return PipelineSchedule::eager_one_f_one_b;
-  case CostStrategy::pipeline_gpipe:
-    return PipelineSchedule::gpipe;
-  default:
-    return of_deck;
-  }
 }
 
 } // namespace partita

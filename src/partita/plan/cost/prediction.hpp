@@ -1,46 +1,13 @@
 #pragma once
 
-#include "partita/config/names.hpp"
-#include "partita/config/run_config.hpp"
 #include "partita/plan/cost/collectives.hpp"
+#include "partita/plan/strategies/cost_strategy.hpp"
 
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace partita {
-
-/// The ways to divide training that the cost model knows. `grid` divides both the input and the output
-/// channels of a layer; `data_...` combine replicas with a division of layers inside a node. `pipeline` has
-/// the schedule of the deck. The last ones are strategies of this program that are not in the paper.
-enum class CostStrategy {
-  serial,
-  data,
-  spatial,
-  filter,
-  channel,
-  grid,
-  pipeline,
-  data_filter,
-  data_spatial,
-  data_grid,
-  pipeline_message_driven,
-  pipeline_1f1b,
-  pipeline_1f1b_eager,
-  pipeline_gpipe,
-  sil_free,
-  sil_frozen,
-  sil_relay,
-  local_sgd
-};
-
-bool isPipeline(CostStrategy strategy);
-/// Is its cost that of a plan of this program, with its cuts, grid and memory?
-bool isOwn(CostStrategy strategy);
-/// Does it train otherwise than one rank would, so that the accuracy may differ?
-bool mayChangeAccuracy(CostStrategy strategy);
-/// The schedule of a pipeline strategy; `of_deck` for `pipeline`.
-PipelineSchedule scheduleOf(CostStrategy strategy, PipelineSchedule of_deck);
 
 /// exact: the run of a program that divides the work. paper: the equations of ParaDL as printed.
 enum class CostMode { exact, paper };
@@ -76,30 +43,11 @@ enum class ExchangeKind {
 };
 
 template <>
-const std::vector<std::string>& namesOf<CostStrategy>();
-template <>
 const std::vector<std::string>& namesOf<CostMode>();
 template <>
 const std::vector<std::string>& namesOf<Obstacle>();
 template <>
 const std::vector<std::string>& namesOf<ExchangeKind>();
-
-/// How the ranks of a strategy are used.
-struct RankGrid {
-  std::int64_t stages = 1, replicas = 1;
-  std::int64_t parts = 1; ///< ranks that share each layer of a stage
-};
-
-/// "none" where nothing is divided.
-std::string splitName(const std::optional<Split>& split);
-
-/// A strategy on a grid of ranks.
-struct RankChoice {
-  CostStrategy strategy = CostStrategy::serial;
-  RankGrid grid{};
-  std::optional<Split> split{};  ///< how parts divide a layer; empty: nothing is divided
-  std::int64_t microbatches = 1; ///< of a pipeline
-};
 
 /// Messages of one kind in a training step.
 struct Exchange {

@@ -4,58 +4,95 @@ namespace partita {
 
 namespace {
 
-StageInput inputOf(CostStrategy strategy) {
-  if (strategy == CostStrategy::sil_free) return StageInput::free;
-  return strategy == CostStrategy::sil_frozen ? StageInput::frozen : StageInput::relay;
+/// In the order of CostStrategy.
+const std::vector<CostForm>& forms() {
+  constexpr StrategyKind joint = StrategyKind::joint, pipeline = StrategyKind::pipeline,
+                         sil = StrategyKind::sil;
+  static const std::vector<CostForm> all{
+      {"serial"},
+      {"data"},
+      {"spatial", joint, Split::spatial},
+      {"filter", joint, Split::filter},
+      {"channel", joint, Split::channel},
+      {"grid", joint, Split::grid},
+      {"pipeline", pipeline},
+      {"data+filter", joint, Split::filter, true},
+      {"data+spatial", joint, Split::spatial, true},
+      {"data+grid", joint, Split::grid, true},
+      {"pipeline-message-driven", pipeline, {}, false, PipelineSchedule::message_driven},
+      {"pipeline-1f1b", pipeline, {}, false, PipelineSchedule::one_f_one_b},
+      {"pipeline-1f1b-eager", pipeline, {}, false, PipelineSchedule::eager_one_f_one_b},
+      {"pipeline-gpipe", pipeline, {}, false, PipelineSchedule::gpipe},
+      {"sil-free", sil, {}, false, {}, StageInput::free},
+      {"sil-frozen", sil, {}, false, {}, StageInput::frozen},
+      {"sil-relay", sil, {}, false, {}, StageInput::relay},
+      {"local-sgd", StrategyKind::local_sgd}};
+  return all;
 }
 
-StrategyKind kindOf(CostStrategy strategy) {
-  if (strategy == CostStrategy::local_sgd) return StrategyKind::local_sgd;
-  if (isPipeline(strategy)) return StrategyKind::pipeline;
-  return isOwn(strategy) ? StrategyKind::sil : StrategyKind::joint;
+std::vector<std::string> namesOfForms() {
+  std::vector<std::string> names;
+  for (const CostForm& form : forms()) names.emplace_back(form.name);
+  return names;
 }
 
-CostStrategy jointStrategy(const StrategySection& section) {
-  if (section.parts == 1) return CostStrategy::data;
-  const bool replicas = section.replicas > 1;
-  switch (section.split) {
-  case Split::filter:
-    return replicas ? CostStrategy::data_filter : CostStrategy::filter;
-  case Split::channel:
-    return CostStrategy::channel;
-  case Split::grid:
-    return replicas ? CostStrategy::data_grid : CostStrategy::grid;
-  case Split::spatial:
-    break;
-  }
-  return replicas ? CostStrategy::data_spatial : CostStrategy::spatial;
+} // namespace
+
+template <>
+const std::vector<std::string>& namesOf<CostStrategy>() {
+  static const std::vector<std::string> names = namesOfForms();
+  return names;
+}
+
+const CostForm& formOf(CostStrategy strategy) {
+  return forms().at(static_cast<std::size_t>(strategy));
+}
+
+bool isPipeline(CostStrategy strategy) {
+  return formOf(strategy).kind == StrategyKind::pipeline;
+}
+
+bool cutsNetwork(CostStrategy strategy) {
+  return isPipeline(strategy) || formOf(strategy).kind == StrategyKind::sil;
+}
+
+bool isOwn(CostStrategy strategy) {
+  return formOf(strategy).kind != StrategyKind::joint;
+}
+
+bool mayChangeAccuracy(CostStrategy strategy) {
+  return isOwn(strategy) && !isPipeline(strategy);
+}
+
+std::string splitName(const std::optional<Split>& split) {
+  return split ? nameOf(*split) : "none";
+}
+
+namespace {
+
+/// Is it the form of a deck that divides layers, cuts the network, or has replicas that meet?
+bool fits(const CostForm& form, const StrategySection& section) {
+  if (form.kind != section.kind) return false;
+  if (form.kind == StrategyKind::sil) return form.input == section.sil.input;
+  if (form.kind != StrategyKind::joint) return true;
+  const bool replicas = section.replicas > 1 && section.split != Split::channel; // which has no such form
+  return form.split == section.split && form.replicas == replicas;
 }
 
 } // namespace
 
 CostStrategy costStrategy(const StrategySection& section) {
-  switch (section.kind) {
-  case StrategyKind::joint:
-    return jointStrategy(section);
-  case StrategyKind::pipeline:
-    return CostStrategy::pipeline;
-  case StrategyKind::local_sgd:
-    return CostStrategy::local_sgd;
-  case StrategyKind::hogbatch: // its workers are not in step: nothing is predicted per step
-    return CostStrategy::data;
-  case StrategyKind::sil:
-    break;
-  }
-  for (const CostStrategy sil : {CostStrategy::sil_free, CostStrategy::sil_frozen})
-    if (inputOf(sil) == section.sil.input) return sil;
-  return CostStrategy::sil_relay;
+  if (section.kind == StrategyKind::joint && section.parts == 1) return CostStrategy::data;
+  for (std::size_t i = 0; i < forms().size(); ++i)
+    if (fits(forms()[i], section)) return static_cast<CostStrategy>(i);
+  return CostStrategy::data; // of hogbatch, whose workers are not in step: nothing is predicted per step
 }
 
 StrategySection sectionFor(const RankChoice& choice, const StrategySection& deck) {
-  const CostStrategy strategy = choice.strategy;
+  const CostForm& form = formOf(choice.strategy);
   const RankGrid& grid = choice.grid;
   StrategySection section = deck;
-  section.kind = kindOf(strategy);
+  section.kind = form.kind;
   const bool same_cuts = section.kind == deck.kind && grid.stages == deck.stages;
   if (!same_cuts && section.cut_rule == CutRule::list) {
     section.cut_rule = CutRule::flops;
@@ -67,10 +104,10 @@ StrategySection sectionFor(const RankChoice& choice, const StrategySection& deck
   section.split = choice.split.value_or(section.split);
   if (section.parts != deck.parts || section.split != deck.split) section.parts_grid = {{0}};
   section.pipeline.microbatches = choice.microbatches;
-  section.pipeline.schedule = scheduleOf(strategy, section.pipeline.schedule);
-  if (section.kind == StrategyKind::sil && costStrategy(deck) != strategy) {
+  section.pipeline.schedule = form.schedule.value_or(section.pipeline.schedule);
+  if (section.kind == StrategyKind::sil && costStrategy(deck) != choice.strategy) {
     section.sil = {};
-    section.sil.input = inputOf(strategy);
+    section.sil.input = form.input;
   }
   return section;
 }

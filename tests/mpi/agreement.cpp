@@ -35,7 +35,6 @@ struct Worker {
   double step_seconds = 0.0; ///< maximum; half of it on average
   std::int64_t barrier_every = 0;
   bool paced = true;
-  Agreement::Meeting meeting = Agreement::Meeting::after_same_step;
   std::vector<Asked> asked; ///< by time
 
   // Results.
@@ -51,14 +50,11 @@ struct Worker {
     std::size_t next = 0;
     everyone().barrier();
     const double begin = linkSeconds();
-    Agreement agreement(
-        mailbox, pace, 0, last,
-        [&]() -> Wishes {
-          if (next == asked.size() || linkSeconds() - begin < asked[next].when) return {};
-          asked_at.push_back(step);
-          return asked[next++].wishes;
-        },
-        meeting);
+    Agreement agreement(mailbox, pace, 0, last, [&]() -> Wishes {
+      if (next == asked.size() || linkSeconds() - begin < asked[next].when) return {};
+      asked_at.push_back(step);
+      return asked[next++].wishes;
+    });
     const LinkScope links({0.0, 0.0, step_seconds, 7});
     while (step < last) {
       delayAtRandom();
@@ -163,20 +159,6 @@ TEST_CASE("Ranks of the same speed never wait for their bound", "[agreement]") {
   everyone().barrier();
   mailbox.close();
   CHECK(20 * waits <= step); // allows for other programs on the cores
-}
-
-TEST_CASE("Ranks with steps of their own act at once", "[agreement]") {
-  Worker worker;
-  worker.meeting = Agreement::Meeting::at_once;
-  worker.paced = false;
-  worker.step_seconds = unequalSeconds(0);
-  const int last_rank = everyone().size() - 1;
-  if (everyone().rank() == last_rank) worker.asked = {{0.1, {0, 1}}, {0.4, {interrupted, 0}}};
-  worker.work();
-  CHECK(worker.kept.size() == 1);
-  CHECK_THAT(worker.story, Catch::Matchers::EndsWith(": 30\n"));
-  const std::int64_t most = everyone().maximum(worker.step), least = everyone().minimum(worker.step);
-  if (everyone().size() > 1) CHECK(most > 2 * least);
 }
 
 TEST_CASE("A signal that reaches all ranks is answered by one checkpoint", "[agreement]") {

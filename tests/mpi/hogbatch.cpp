@@ -170,7 +170,7 @@ TEST_CASE("Each sample is in one batch per epoch, whatever the workers are", "[h
       if (everyone().rank() > 0) continue;
       checkExactlyOnce(logged.decisions, 599, 2);
       std::int64_t examples = 0, updates = 0;
-      for (const WorkerReport& worker : logged.state.workers) {
+      for (const WorkerCounts& worker : logged.state.workers) {
         examples += worker.examples;
         updates += worker.updates;
         CHECK(worker.busy_seconds > 0.0);
@@ -260,7 +260,7 @@ TEST_CASE("Equal workers find the model at most as many updates ahead as there a
   const Logged logged = loggedRun(everyone(), {"run/epochs=4", "strategy/slowdown=[300, 300, 300]"});
   if (everyone().rank() > 0) return;
   double sum = 0.0, batches = 0.0;
-  for (const WorkerReport& worker : logged.state.workers) {
+  for (const WorkerCounts& worker : logged.state.workers) {
     sum += worker.staleness_sum;
     batches += static_cast<double>(worker.batches);
   }
@@ -275,7 +275,7 @@ TEST_CASE("Updates that are too old are dropped, and counted", "[hogbatch]") {
                                                "strategy/slowdown=[300, 300, 300]"});
   if (everyone().rank() > 0) return;
   std::int64_t updates = 0, dropped = 0;
-  for (const WorkerReport& worker : logged.state.workers) {
+  for (const WorkerCounts& worker : logged.state.workers) {
     updates += worker.updates;
     dropped += worker.dropped;
   }

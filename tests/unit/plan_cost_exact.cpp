@@ -493,6 +493,17 @@ TEST_CASE("Computing takes longer where more ranks of a node compute", "[cost]")
   CHECK(cluster.slowdown(0.5) == 0.5); // somebody computes
 }
 
+TEST_CASE("An epoch has as many steps as in training, which leaves out the rest", "[cost]") {
+  const auto layers = planOf("{ type = \"dense\" }", {4}, 10);
+  const auto steps = [&](CostMode mode, double samples) {
+    return CostModel(taskOf(layers, 64, samples), clusterOf(1), mode).predict(CostStrategy::data, 2).steps;
+  };
+  CHECK(steps(CostMode::exact, 1000) == 15);
+  CHECK(steps(CostMode::paper, 1000) == 16);
+  CHECK(steps(CostMode::exact, 960) == 15);
+  CHECK(steps(CostMode::exact, 10) == 1);
+}
+
 TEST_CASE("Stages that end early leave cores to others", "[cost]") {
   // The first stage has nearly all of the work.
   const auto layers = planOf("{ type = \"dense\", units = 4096 }, { type = \"dense\", units = 4 }, "

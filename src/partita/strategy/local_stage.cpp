@@ -240,7 +240,7 @@ JoinedTape LocalStage::makeTape(std::int64_t capacity) const {
   return made;
 }
 
-void LocalStage::meet(Grid& grid) {
+void LocalStage::connectReplicas(Grid& grid) {
   const auto statistics = static_cast<std::int64_t>(stage.statistics().extent(0));
   if (grid.replicas() == 1 || statistics == 0) return;
   // A layer sums at most two values per channel and their count at once.
@@ -249,7 +249,7 @@ void LocalStage::meet(Grid& grid) {
   stage.setReplicas(replicas.get());
 }
 
-void LocalStage::share(Grid& grid) {
+void LocalStage::connectParts(Grid& grid) {
   if (grid.plan().parts == 1) return;
   parts = std::make_unique<PartExchange>(grid.along(Axis::part), grid.paths().messages, grid.traffic);
   stage.setParts(parts.get());
@@ -311,8 +311,8 @@ std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config
     stages.push_back(std::make_unique<LocalStage>(
         config, whole, ownStage(whole, config.strategy, grid.part()), classes,
         passCapacity(config, grid.replicas()), stages.empty() ? given : GivenMemory{}));
-    stages.back()->share(grid);
-    if (!planOf(config.strategy).replicasDiffer(config.strategy)) stages.back()->meet(grid);
+    stages.back()->connectParts(grid);
+    if (!planOf(config.strategy).replicasDiffer(config.strategy)) stages.back()->connectReplicas(grid);
   }
   return stages;
 }

@@ -32,9 +32,9 @@ struct LocalStage {
              std::int64_t capacity, const GivenMemory& given = {});
 
   /// Connects the stage with its other parts; `grid` must outlive the stage.
-  void share(Grid& grid);
+  void connectParts(Grid& grid);
   /// Makes the stage share statistics with the other replicas; `grid` must outlive the stage.
-  void meet(Grid& grid);
+  void connectReplicas(Grid& grid);
 
   /// Do messages of its parts from now on belong to training? Only these are counted.
   void countTraffic(bool counts) {

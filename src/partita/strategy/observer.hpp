@@ -30,7 +30,7 @@ struct EvaluationReport {
 };
 
 /// What a worker of an asynchronous run has done so far.
-struct WorkerReport {
+struct WorkerCounts {
   std::int64_t rank = 0;
   bool shared = false;                          ///< updates the model in place
   std::int64_t updates = 0;                     ///< of the model
@@ -50,11 +50,11 @@ struct WorkerReport {
 };
 
 /// The state of all workers after a step of the run.
-struct WorkersReport {
+struct WorkersSnapshot {
   std::int64_t step = 0;
   double seconds = 0.0;          ///< of training, without evaluations
   double coordinator_busy = 0.0; ///< processor time of rank 0 over that time, of this process
-  std::vector<WorkerReport> workers;
+  std::vector<WorkerCounts> workers;
 };
 
 /// Receives the reports of a strategy; implemented by the run loop.
@@ -62,8 +62,8 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void onStep(const StepReport& report) = 0; ///< on the ranks of replica 0 that own the stage
-  virtual void onEvaluation(const EvaluationReport& report) = 0;        ///< on every rank
-  virtual void onWorkers(const WorkersReport& report) { (void)report; } ///< on rank 0, before `onStep`
+  virtual void onEvaluation(const EvaluationReport& report) = 0;              ///< on every rank
+  virtual void onWorkers(const WorkersSnapshot& snapshot) { (void)snapshot; } ///< on rank 0, before `onStep`
 };
 
 } // namespace partita

@@ -24,9 +24,9 @@ struct MeetingState {
   Traffic traffic; ///< of this rank
   // On rank 0:
   std::vector<double> numbers;       ///< of the strategy, as in a checkpoint
-  std::vector<WorkerReport> workers; ///< with their ranks in the job
+  std::vector<WorkerCounts> workers; ///< with their ranks in the job
   std::vector<Real> parameters;      ///< of the whole network
-  std::vector<WorkerReport> lost;    ///< workers that have been lost
+  std::vector<WorkerCounts> lost;    ///< workers that have been lost
 };
 
 /// What every strategy works on: the deck, this rank's place and stages, the data, the observer, the control

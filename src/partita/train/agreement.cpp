@@ -18,8 +18,8 @@ void Wishes::add(const Wishes& others) {
 }
 
 Agreement::Agreement(Mailbox& mailbox, Pace& pace, std::int64_t first, std::int64_t last,
-                     std::function<Wishes()> ask, Meeting meeting)
-    : _mailbox(mailbox), _pace(pace), _step(first), _last(last), _ask(std::move(ask)), _meeting(meeting) {
+                     std::function<Wishes()> ask)
+    : _mailbox(mailbox), _pace(pace), _step(first), _last(last), _ask(std::move(ask)) {
   _hook.emplace([this] { lookIfDue(); });
 }
 
@@ -44,8 +44,7 @@ bool Agreement::mayLeave() const {
 }
 
 Wishes Agreement::act() {
-  const bool now = !_decisions.empty() && (_meeting == Meeting::at_once || _decisions.front().step == _step);
-  if (!now) return {};
+  if (_decisions.empty() || _decisions.front().step != _step) return {};
   const Letter decision = _decisions.front();
   _decisions.pop_front();
   _acted = decision.number;
@@ -107,12 +106,8 @@ bool Agreement::proposeIfDue() {
   if (!collects() || Clock::now() - _wanted_since < collecting) return false;
   ++_proposal;
   _furthest = 0;
-  if (_meeting == Meeting::at_once) {
-    decide();
-  } else {
-    _missing = _mailbox.size();
-    sendToAll({Letter::Kind::proposal, _proposal, 0, {}});
-  }
+  _missing = _mailbox.size();
+  sendToAll({Letter::Kind::proposal, _proposal, 0, {}});
   return true;
 }
 

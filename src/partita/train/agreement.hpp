@@ -40,14 +40,10 @@ struct Wishes {
 /// some ranks may already have left it: then nothing is done. Rank 0 makes no proposal after its last step.
 class Agreement {
  public:
-  /// Ranks with unequal step numbers act as soon as they receive the decision.
-  enum class Meeting { after_same_step, at_once };
-
   /// Covers the steps after run step `first`, which is done, up to `last`. `ask` returns the new wishes of
   /// this rank; it is called about once per millisecond, after steps and during waits. Mailbox and pace must
   /// outlive the object.
-  Agreement(Mailbox& mailbox, Pace& pace, std::int64_t first, std::int64_t last, std::function<Wishes()> ask,
-            Meeting meeting = Meeting::after_same_step);
+  Agreement(Mailbox& mailbox, Pace& pace, std::int64_t first, std::int64_t last, std::function<Wishes()> ask);
 
   /// To be called after each step. Waits if this rank is too far ahead or has promised to stop here. Returns
   /// what all ranks do after this step.
@@ -82,7 +78,6 @@ class Agreement {
   Pace& _pace;
   std::int64_t _step, _last;
   std::function<Wishes()> _ask;
-  Meeting _meeting;
   Clock::time_point _looked;
   bool _between = false; ///< the step is done and the next one has not begun
   std::int64_t _promise = unbounded;

@@ -6,7 +6,7 @@
 #include "partita/plan/run_length.hpp"
 #include "partita/strategy/observer.hpp"
 #include "partita/train/history.hpp"
-#include "partita/train/worker_reports.hpp"
+#include "partita/train/worker_history.hpp"
 
 #include <memory>
 #include <set>
@@ -30,9 +30,9 @@ class Monitor : public Observer {
 
   void onStep(const StepReport& report) override;
   void onEvaluation(const EvaluationReport& report) override;
-  void onWorkers(const WorkersReport& report) override { _workers.add(seconds(), report); }
+  void onWorkers(const WorkersSnapshot& snapshot) override { _workers.add(seconds(), snapshot); }
 
-  const WorkerReports& workers() const { return _workers; } ///< on rank 0
+  const WorkerHistory& workers() const { return _workers; } ///< on rank 0
 
   /// Processes what other ranks have sent so far: everything, if the mailbox is closed.
   void pump();
@@ -64,7 +64,7 @@ class Monitor : public Observer {
   const Grid& _grid;
   Mailbox& _mailbox;
   std::unique_ptr<HistoryFile> _history;
-  WorkerReports _workers;
+  WorkerHistory _workers;
   std::int64_t _classes;
   RunLength _length;
   std::int64_t _sent = 0;

@@ -3,7 +3,7 @@
 #include "partita/config/write_deck.hpp"
 #include "partita/strategy/hogbatch/decisions.hpp"
 #include "partita/train/history.hpp"
-#include "partita/train/worker_reports.hpp"
+#include "partita/train/worker_history.hpp"
 
 #include <array>
 #include <string>

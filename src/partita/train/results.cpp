@@ -102,16 +102,16 @@ std::string deviceOf(const RankPlace& place) {
 
 /// The ranks of an asynchronous run and what they have done; `places`: of all remaining ranks, in the order
 /// of the job.
-std::vector<JsonObject> workerList(const WorkerReports& reports, const std::vector<RankPlace>& places) {
-  const std::vector<double> busy = reports.busy();
+std::vector<JsonObject> workerList(const WorkerHistory& history, const std::vector<RankPlace>& places) {
+  const std::vector<double> busy = history.busy();
   std::vector<JsonObject> list(1);
   list[0].add("rank", std::int64_t{0});
   list[0].add("role", "coordinator");
   list[0].add("device", deviceOf(places.at(0)));
-  list[0].add("busy", reports.latest().coordinator_busy);
+  list[0].add("busy", history.latest().coordinator_busy);
   std::size_t place = 0;
   for (std::size_t i = 0; i < busy.size(); ++i) {
-    const WorkerReport& worker = reports.latest().workers[i];
+    const WorkerCounts& worker = history.latest().workers[i];
     JsonObject object;
     object.add("rank", worker.rank);
     object.add("role", worker.shared ? "shared" : "replica");
@@ -134,12 +134,12 @@ std::vector<JsonObject> workerList(const WorkerReports& reports, const std::vect
   return list;
 }
 
-void addWorkers(JsonObject& json, const WorkerReports& reports, const std::vector<RankPlace>& places) {
-  if (!reports.any()) return;
-  json.add("workers", workerList(reports, places));
-  json.add("update_share", reports.shares());
+void addWorkers(JsonObject& json, const WorkerHistory& history, const std::vector<RankPlace>& places) {
+  if (!history.any()) return;
+  json.add("workers", workerList(history, places));
+  json.add("update_share", history.shares());
   std::vector<JsonObject> reached;
-  for (const LossReached& time : reports.reached()) {
+  for (const LossReached& time : history.reached()) {
     JsonObject object;
     object.add("loss", time.loss);
     object.add("seconds", time.seconds);
@@ -149,7 +149,7 @@ void addWorkers(JsonObject& json, const WorkerReports& reports, const std::vecto
 }
 
 std::string textOf(const Summary& summary, const RunConfig& deck, const Partition& partition,
-                   const Grid& grid, const Counters& counters, const WorkerReports& workers,
+                   const Grid& grid, const Counters& counters, const WorkerHistory& workers,
                    const std::optional<MeasuredUse>& measured) {
   JsonObject json;
   json.add("strategy", nameOf(deck.strategy.kind));
@@ -280,7 +280,7 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
 
 /// What workers have done, for comparison with the forecast: on rank 0, if there is a forecast.
 std::optional<MeasuredUse> measuredWorkers(const Summary& summary, const Setup& setup,
-                                           const WorkerReports& workers) {
+                                           const WorkerHistory& workers) {
   if (!summary.workers || !workers.any() || workers.anyLost()) return {}; // it is that of other workers
   return measuredUse(workers.latest(), static_cast<std::int64_t>(setup.plans.sets.train.size()));
 }

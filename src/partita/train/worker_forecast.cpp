@@ -31,18 +31,18 @@ std::optional<WorkerForecast> predictedWorkers(const RunConfig& config, const Da
   return forecastWorkers(config, task, "", grid.ranks, cluster);
 }
 
-MeasuredUse measuredUse(const WorkersReport& report, std::int64_t examples) {
+MeasuredUse measuredUse(const WorkersSnapshot& snapshot, std::int64_t examples) {
   double updates = 0.0, done = 0.0, computed = 0.0, staleness = 0.0;
-  for (const WorkerReport& worker : report.workers) {
+  for (const WorkerCounts& worker : snapshot.workers) {
     updates += static_cast<double>(worker.updates);
     computed += static_cast<double>(worker.updates + worker.dropped);
     done += static_cast<double>(worker.examples);
     staleness += worker.staleness_sum;
   }
   MeasuredUse use;
-  for (const WorkerReport& worker : report.workers)
+  for (const WorkerCounts& worker : snapshot.workers)
     use.shares.push_back(static_cast<double>(worker.updates) / std::max(1.0, updates));
-  use.examples_per_second = done / report.seconds;
+  use.examples_per_second = done / snapshot.seconds;
   use.staleness_mean = staleness / std::max(1.0, computed);
   use.epoch_seconds = static_cast<double>(examples) / use.examples_per_second;
   return use;

@@ -31,7 +31,7 @@ std::optional<WorkerForecast> predictedWorkers(const RunConfig& config, const Da
                                                const GridPlan& grid);
 
 /// What the workers have done in a run over a training set of this many examples.
-MeasuredUse measuredUse(const WorkersReport& report, std::int64_t examples);
+MeasuredUse measuredUse(const WorkersSnapshot& snapshot, std::int64_t examples);
 
 /// The printed lines: one if the speeds are assumed, and those of `forecastLines`.
 std::vector<std::string> linesOf(const WorkerForecast& forecast);

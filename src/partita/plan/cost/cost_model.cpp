@@ -5,6 +5,7 @@
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategies/cost_strategy.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -137,8 +138,16 @@ Obstacle gridObstacle(const CostTask& task, const Prediction& prediction) {
 
 } // namespace
 
-Prediction CostModel::predict(CostStrategy strategy, std::int64_t ranks) const {
+/// Training leaves out samples at the end of an epoch that do not fill a batch; the paper counts them.
+Prediction CostModel::start(CostStrategy strategy, std::int64_t ranks) const {
   Prediction prediction = startPrediction(terms(), strategy, ranks);
+  if (_mode == CostMode::exact)
+    prediction.steps = std::max(1.0, std::floor(_task.samples / prediction.batch));
+  return prediction;
+}
+
+Prediction CostModel::predict(CostStrategy strategy, std::int64_t ranks) const {
+  Prediction prediction = start(strategy, ranks);
   if (isPipeline(strategy)) prediction.microbatches = segmentsOf(_task, prediction.grid.stages);
   fill(prediction);
   return prediction;
@@ -146,7 +155,7 @@ Prediction CostModel::predict(CostStrategy strategy, std::int64_t ranks) const {
 
 Prediction CostModel::predict(const RankChoice& choice) const {
   const RankGrid& grid = choice.grid;
-  Prediction prediction = startPrediction(terms(), choice.strategy, grid.stages * grid.replicas * grid.parts);
+  Prediction prediction = start(choice.strategy, grid.stages * grid.replicas * grid.parts);
   prediction.grid = grid;
   prediction.split = choice.split;
   prediction.microbatches = choice.microbatches;
@@ -184,7 +193,7 @@ Prediction CostModel::predict(const ProgramRun& run) const {
   section.replicas = run.grid.replicas; // the deck may leave them open
   CostStrategy strategy = costStrategy(section);
   if (strategy == CostStrategy::data && ranks == 1) strategy = CostStrategy::serial;
-  Prediction prediction = startPrediction(terms(), strategy, ranks);
+  Prediction prediction = start(strategy, ranks);
   prediction.grid = {run.grid.groups, run.grid.replicas, run.grid.parts};
   prediction.split = run.grid.parts > 1 ? std::optional(run.config.strategy.split) : std::nullopt;
   predictRun(terms(), run, prediction);

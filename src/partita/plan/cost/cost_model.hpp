@@ -77,6 +77,7 @@ class CostModel {
   const std::vector<LayerTime>& times() const { return _times; } ///< one per row of the task
 
  private:
+  Prediction start(CostStrategy strategy, std::int64_t ranks) const;
   void fill(Prediction& prediction) const;
   void predictPlan(Prediction& prediction) const;
   CostTerms terms() const;

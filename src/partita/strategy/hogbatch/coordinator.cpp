@@ -28,16 +28,16 @@ Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox, const Shar
   }
   _state.workers.resize(_workers.size());
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
-    WorkerReport& report = _state.workers[worker];
-    report.rank = context.grid.plan().first_rank + static_cast<std::int64_t>(worker);
-    report.shared = static_cast<std::int64_t>(worker) < _section.shared_workers;
+    WorkerCounts& counts = _state.workers[worker];
+    counts.rank = context.grid.plan().first_rank + static_cast<std::int64_t>(worker);
+    counts.shared = static_cast<std::int64_t>(worker) < _section.shared_workers;
   }
   _state.groups = _controller.state();
 }
 
 void Coordinator::restore(const Position& position, const std::vector<double>& numbers) {
   const auto found = HogbatchState::from(numbers, _controller.groups(), _workers.size());
-  const std::vector<WorkerReport> places = _state.workers;
+  const std::vector<WorkerCounts> places = _state.workers;
   if (found) {
     _state = *found;
     _controller.restore(_state.groups);
@@ -94,8 +94,8 @@ void Coordinator::give(std::size_t worker, const ExampleRange& range, const Work
   order.count = range.count;
   own.orders.push_back(order);
   own.unsent.push_back(order);
-  WorkerReport& report = _state.workers[worker];
-  if (report.batches == 0) report.batch_first = range.count;
+  WorkerCounts& counts = _state.workers[worker];
+  if (counts.batches == 0) counts.batch_first = range.count;
 }
 
 void Coordinator::sendOrders(std::size_t worker) {
@@ -217,7 +217,7 @@ double Coordinator::nap() const {
 
 /// Counts a batch that has changed the model, or whose update was dropped.
 void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkResult& result) {
-  WorkerReport& report = _state.workers[worker];
+  WorkerCounts& report = _state.workers[worker];
   const bool counts = result.applied.version >= 0;
   _last_rate = order.rate;
   report.batches += 1;
@@ -387,7 +387,7 @@ WorkOrder Coordinator::workUntilMeeting(const std::function<bool(std::int64_t st
   _meets = false;
   _state.seconds = _report.rest();
   if (_context.losses != nullptr && !_context.losses->lost().empty()) return order;
-  for (const WorkerReport& worker : _state.workers)
+  for (const WorkerCounts& worker : _state.workers)
     _mailbox.send(static_cast<int>(worker.rank), Tag::order, order);
   if (_server != nullptr) _server->serveMeeting();
   return order;

@@ -30,7 +30,7 @@ class Coordinator {
   /// To be called after a meeting.
   void resume(std::int64_t step) { _report.resume(step); }
   /// The workers, with their ranks in the job.
-  std::vector<WorkerReport> reports() const { return _report.named(); }
+  std::vector<WorkerCounts> reports() const { return _report.named(); }
   void showWorkers(std::int64_t step) const { _report.writeWorkers(step); }
 
  private:

@@ -58,15 +58,15 @@ bool Coordinator::dropLostWorkers(const std::set<int>& ranks) {
 
 void Coordinator::lose(std::size_t worker) {
   WorkerState& own = _workers[worker];
-  WorkerReport& report = _state.workers[worker];
-  _model.freeLockOf(static_cast<int>(report.rank));
+  WorkerCounts& counts = _state.workers[worker];
+  _model.freeLockOf(static_cast<int>(counts.rank));
   const std::string batch = settle(worker);
   if (!own.failed) _controller.lose(workerGroup(_section, worker), 1);
   own.lost = own.failed = true;
   own.late = false;
   own.result.reset();
-  report.lost_step = _looked_at;
-  report.lost_seconds = _report.secondsOfRun();
+  counts.lost_step = _looked_at;
+  counts.lost_seconds = _report.secondsOfRun();
   Log::warning(nameOf(worker) + "the worker is lost after step " + std::to_string(_looked_at) + batch +
                " (strategy/tolerate)");
 }

@@ -36,19 +36,19 @@ void eraseGroupOf(std::size_t worker, const HogbatchSection& section, HogbatchSt
 }
 
 /// The report of a lost worker. The coordinator has not noticed losses while all ranks were together.
-WorkerReport reportOf(int rank, const StrategySection& strategy, const Communicator& world,
+WorkerCounts countsOf(int rank, const StrategySection& strategy, const Communicator& world,
                       const MeetingState& state) {
-  WorkerReport report;
+  WorkerCounts counts;
   const auto worker = static_cast<std::size_t>(rank) - 1;
-  if (worker < state.workers.size()) report = state.workers[worker];
-  report.rank = world.worldRank(rank);
-  report.shared = rank <= strategy.hogbatch.shared_workers;
-  if (report.isLost()) return report;
-  report.lost_step = state.any ? state.position.step : 0;
-  report.lost_seconds = state.times.training;
-  Log::warning("rank " + std::to_string(report.rank) + ": the worker is lost after step " +
-               std::to_string(report.lost_step) + " (strategy/tolerate)");
-  return report;
+  if (worker < state.workers.size()) counts = state.workers[worker];
+  counts.rank = world.worldRank(rank);
+  counts.shared = rank <= strategy.hogbatch.shared_workers;
+  if (counts.isLost()) return counts;
+  counts.lost_step = state.any ? state.position.step : 0;
+  counts.lost_seconds = state.times.training;
+  Log::warning("rank " + std::to_string(counts.rank) + ": the worker is lost after step " +
+               std::to_string(counts.lost_step) + " (strategy/tolerate)");
+  return counts;
 }
 
 } // namespace
@@ -57,7 +57,7 @@ void leaveOut(const std::vector<int>& ranks, const StrategySection& strategy, co
               MeetingState& state) {
   const std::vector<std::size_t> workers = workersOf(ranks);
   for (const std::size_t worker : workers) {
-    state.lost.push_back(reportOf(static_cast<int>(worker) + 1, strategy, world, state));
+    state.lost.push_back(countsOf(static_cast<int>(worker) + 1, strategy, world, state));
     erase(state.workers, worker);
   }
   if (state.numbers.empty()) return;

@@ -81,9 +81,9 @@ void CourseReport::writeStep(std::int64_t step, double learning_rate) {
   _written = step;
 }
 
-std::vector<WorkerReport> CourseReport::named() const {
-  std::vector<WorkerReport> workers = _state.workers;
-  for (WorkerReport& worker : workers)
+std::vector<WorkerCounts> CourseReport::named() const {
+  std::vector<WorkerCounts> workers = _state.workers;
+  for (WorkerCounts& worker : workers)
     worker.rank = _context.grid.world().worldRank(static_cast<int>(worker.rank));
   return workers;
 }
@@ -91,11 +91,11 @@ std::vector<WorkerReport> CourseReport::named() const {
 /// Lost workers keep their place among the ranks of the job.
 void CourseReport::writeWorkers(std::int64_t step) const {
   const double seconds = _state.seconds + secondsSince(_begun);
-  std::vector<WorkerReport> workers = named();
+  std::vector<WorkerCounts> workers = named();
   if (_context.meeting != nullptr)
     workers.insert(workers.end(), _context.meeting->lost.begin(), _context.meeting->lost.end());
   std::sort(workers.begin(), workers.end(),
-            [](const WorkerReport& a, const WorkerReport& b) { return a.rank < b.rank; });
+            [](const WorkerCounts& a, const WorkerCounts& b) { return a.rank < b.rank; });
   _context.observer.onWorkers({step, seconds, processorTime() / std::max(worked(), 1e-6), workers});
 }
 

@@ -43,7 +43,7 @@ class CourseReport {
   void writeStep(std::int64_t step, double learning_rate);
   void writeWorkers(std::int64_t step) const;
   /// The workers, with their ranks in the job.
-  std::vector<WorkerReport> named() const;
+  std::vector<WorkerCounts> named() const;
 
  private:
   double worked() const;

@@ -16,7 +16,7 @@ struct HogbatchState {
   double seconds = 0.0;                         ///< of work, without meetings
   double loss = 0.0, correct = 0.0, rows = 0.0; ///< sums since the last report
   std::vector<GroupState> groups;
-  std::vector<WorkerReport> workers;
+  std::vector<WorkerCounts> workers;
 
   /// Length of the list for this many groups and workers.
   static std::size_t size(std::size_t groups, std::size_t workers);

@@ -19,19 +19,19 @@ struct LossReached {
 
 /// What rank 0 keeps of the workers of an asynchronous run: their latest reports, the table `workers.csv`,
 /// and the times at which the loss fell.
-class WorkerReports {
+class WorkerHistory {
  public:
   /// `path` empty: no table. See TableFile.
-  WorkerReports(const std::string& path, std::int64_t run_step);
+  WorkerHistory(const std::string& path, std::int64_t run_step);
 
   /// `now`: seconds since the start of the run.
-  void add(double now, const WorkersReport& report);
+  void add(double now, const WorkersSnapshot& snapshot);
   void addEvaluation(double loss);
   void flush();
 
   bool any() const { return !_latest.workers.empty(); }
   bool anyLost() const;
-  const WorkersReport& latest() const { return _latest; }
+  const WorkersSnapshot& latest() const { return _latest; }
   const std::vector<LossReached>& reached() const { return _reached; }
   /// Share of the updates of each worker, 0..1.
   std::vector<double> shares() const;
@@ -42,7 +42,7 @@ class WorkerReports {
 
  private:
   std::unique_ptr<TableFile> _table; ///< null: none
-  WorkersReport _latest;
+  WorkersSnapshot _latest;
   std::vector<LossReached> _reached;
 };
 

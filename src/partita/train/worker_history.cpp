@@ -1,4 +1,4 @@
-#include "partita/train/worker_reports.hpp"
+#include "partita/train/worker_history.hpp"
 
 #include "partita/core/log.hpp"
 
@@ -17,36 +17,36 @@ const char* const workers_header =
 
 } // namespace
 
-WorkerReports::WorkerReports(const std::string& path, std::int64_t run_step) {
+WorkerHistory::WorkerHistory(const std::string& path, std::int64_t run_step) {
   if (!path.empty()) _table = std::make_unique<TableFile>(path, workers_header, 1, run_step);
 }
 
-std::vector<double> WorkerReports::shares() const {
+std::vector<double> WorkerHistory::shares() const {
   double all = 0.0;
-  for (const WorkerReport& worker : _latest.workers) all += static_cast<double>(worker.updates);
+  for (const WorkerCounts& worker : _latest.workers) all += static_cast<double>(worker.updates);
   std::vector<double> shares;
-  for (const WorkerReport& worker : _latest.workers)
+  for (const WorkerCounts& worker : _latest.workers)
     shares.push_back(all > 0.0 ? static_cast<double>(worker.updates) / all : 0.0);
   return shares;
 }
 
-std::vector<double> WorkerReports::busy() const {
+std::vector<double> WorkerHistory::busy() const {
   std::vector<double> busy;
-  for (const WorkerReport& worker : _latest.workers)
+  for (const WorkerCounts& worker : _latest.workers)
     busy.push_back(_latest.seconds > 0.0 ? std::min(1.0, worker.busy_seconds / _latest.seconds) : 0.0);
   return busy;
 }
 
-void WorkerReports::add(double now, const WorkersReport& report) {
-  const bool again = any() && report.step == _latest.step;
-  _latest = report;
+void WorkerHistory::add(double now, const WorkersSnapshot& snapshot) {
+  const bool again = any() && snapshot.step == _latest.step;
+  _latest = snapshot;
   if (_table == nullptr || again) return;
   std::ostringstream rows;
   rows.precision(7);
   const std::vector<double> share = shares(), working = busy();
-  for (std::size_t i = 0; i < report.workers.size(); ++i) {
-    const WorkerReport& worker = report.workers[i];
-    rows << now << ',' << report.step << ',' << worker.rank << ',' << (worker.shared ? "shared" : "replica")
+  for (std::size_t i = 0; i < snapshot.workers.size(); ++i) {
+    const WorkerCounts& worker = snapshot.workers[i];
+    rows << now << ',' << snapshot.step << ',' << worker.rank << ',' << (worker.shared ? "shared" : "replica")
          << ',' << worker.batch_last << ',' << worker.updates << ',' << worker.examples << ',' << share[i]
          << ',' << working[i] << ',' << worker.stalenessMean() << ',' << worker.dropped << ',' << worker.lost
          << ',' << worker.given_away << ',';
@@ -56,21 +56,21 @@ void WorkerReports::add(double now, const WorkersReport& report) {
   _table->append(rows.str());
 }
 
-void WorkerReports::addEvaluation(double loss) {
+void WorkerHistory::addEvaluation(double loss) {
   if (!any() || (!_reached.empty() && loss >= _reached.back().loss)) return;
   _reached.push_back({loss, _latest.seconds});
 }
 
-bool WorkerReports::anyLost() const {
+bool WorkerHistory::anyLost() const {
   return std::any_of(_latest.workers.begin(), _latest.workers.end(),
-                     [](const WorkerReport& worker) { return worker.isLost(); });
+                     [](const WorkerCounts& worker) { return worker.isLost(); });
 }
 
-void WorkerReports::flush() {
+void WorkerHistory::flush() {
   if (_table != nullptr) _table->flush();
 }
 
-std::string WorkerReports::line() const {
+std::string WorkerHistory::line() const {
   if (!any()) return "";
   constexpr std::size_t most_shown = 6;
   std::string shares_text = "  shares", batches = "  batches";
@@ -83,7 +83,7 @@ std::string WorkerReports::line() const {
   }
   const char* const more = share.size() > most_shown ? " ..." : "";
   std::vector<int> lost;
-  for (const WorkerReport& worker : _latest.workers)
+  for (const WorkerCounts& worker : _latest.workers)
     if (worker.isLost()) lost.push_back(static_cast<int>(worker.rank));
   return shares_text + more + batches + more + (lost.empty() ? "" : "  lost " + formatRanges(lost));
 }

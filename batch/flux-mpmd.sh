@@ -11,6 +11,7 @@
 set -euo pipefail
 
 job=$HOME/flux-mpmd.sh # this file
+# A copy of input-decks/emnist-relay-4.toml in which data/path names the folder of your data.
 deck=$HOME/relay-4.toml
 run=$HOME/relay-4
 export gpu_build=$HOME/partita-cuda/bin/partita

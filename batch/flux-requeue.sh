@@ -9,6 +9,7 @@
 set -euo pipefail
 
 job=$HOME/flux-requeue.sh # this file
+# A copy of input-decks/emnist-relay-2.toml in which data/path names the folder of your data.
 deck=$HOME/relay-2.toml
 run=$HOME/relay-2
 

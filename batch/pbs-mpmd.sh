@@ -9,6 +9,7 @@ set -euo pipefail
 
 cd "$PBS_O_WORKDIR"
 job=$PBS_O_WORKDIR/pbs-mpmd.sh # this file; PBS runs a copy of it
+# A copy of input-decks/emnist-relay-4.toml in which data/path names the folder of your data.
 deck=$HOME/relay-4.toml
 run=$PBS_O_WORKDIR/relay-4
 gpu_build=$HOME/partita-cuda/bin/partita

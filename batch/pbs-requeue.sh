@@ -9,6 +9,7 @@ set -euo pipefail
 
 cd "$PBS_O_WORKDIR"
 job=$PBS_O_WORKDIR/pbs-requeue.sh # this file; PBS runs a copy of it
+# A copy of input-decks/emnist-relay-2.toml in which data/path names the folder of your data.
 deck=$HOME/relay-2.toml
 run=$PBS_O_WORKDIR/relay-2
 

@@ -13,6 +13,8 @@
 #SBATCH --signal=TERM@300
 set -euo pipefail
 
+# A copy of input-decks/emnist-relay-4.toml in which data/path names the folder of your data. The 8 ranks are two
+# replicas of its four stages.
 deck=$HOME/relay-8.toml
 run=$SLURM_SUBMIT_DIR/relay-8
 

@@ -13,6 +13,7 @@
 #SBATCH --signal=TERM@300
 set -euo pipefail
 
+# A copy of input-decks/emnist-relay-4.toml in which data/path names the folder of your data.
 deck=$HOME/relay-4.toml
 run=$SLURM_SUBMIT_DIR/relay-4
 gpu_build=$HOME/partita-cuda/bin/partita

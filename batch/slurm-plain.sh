@@ -8,6 +8,7 @@
 #SBATCH --output=%x-%j.out
 set -euo pipefail
 
+# A copy of input-decks/emnist-relay-2.toml in which data/path names the folder of your data.
 deck=$HOME/relay-2.toml
 run=$SLURM_SUBMIT_DIR/relay-2
 

@@ -13,6 +13,7 @@
 #SBATCH --signal=TERM@300
 set -euo pipefail
 
+# A copy of input-decks/emnist-relay-2.toml in which data/path names the folder of your data.
 deck=$HOME/relay-2.toml
 run=$SLURM_SUBMIT_DIR/relay-2
 

@@ -187,10 +187,12 @@ void addLabels(Section& section, StrategySection& strategy) {
       "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "positions",
       "learned, images: side of the windows over which each channel is averaged before the labels; 0: "
       "the smallest that leaves at most 4096 values");
-  section.add("head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
-              "learned: number of later layers that a head repeats, along with the pooling before the last "
-              "layer: the next ones, or in residual networks of images first those that change the shape; "
-              "-1: 0; without strategy/head, 1 before a residual layer of images, or 2 before four or more");
+  section.add(
+      "head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
+      "learned: number of later layers that a head repeats, along with the pooling before the last "
+      "layer: the next ones, or in residual networks of images first those that change the shape; "
+      "-1: automatic, which is 0; but if strategy/head is not set and the next layer is a residual layer "
+      "of images: 1, or 2 if at least four follow");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "
@@ -198,8 +200,10 @@ void addLabels(Section& section, StrategySection& strategy) {
       .empty_word = "linear";
   section.add("kappa", &strategy.sil.kappa, within(1e-6, 1e6), "", "scale of the synthetic labels");
   section.add("loss", choice(strategy.sil.loss), "local loss at each cut");
-  section.add("temperature", &strategy.sil.temperature, within(0, 1e6), "",
-              "prototype: temperature; 0: standard deviation of the labels * sqrt(width of the cut)");
+  section.add(
+      "temperature", &strategy.sil.temperature, within(0, 1e6), "",
+      "prototype: temperature; 0: standard deviation of the labels * sqrt(width of the cut * classes / "
+      "(classes - 1))");
   section.add("match", choice(strategy.sil.match),
               "whether labels are compared with the values before or after the activation at the cut");
   section.add("initialisation", choice(strategy.sil.initialisation),

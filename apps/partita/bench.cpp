@@ -111,12 +111,22 @@ std::vector<Measurement> measureAll(const ExecSpace& space, const BenchSetting& 
   return measured;
 }
 
+/// The models keep their data, network and strategy, so that results can be compared.
+void checkOverrides(const std::vector<std::string>& overrides) {
+  for (const std::string& override : overrides) {
+    const std::string section = override.substr(0, override.find_first_of("/."));
+    if (section == "data" || section == "network" || section == "strategy")
+      throw UserError("'" + override + "': the models of bench have their own data, network and strategy");
+  }
+}
+
 } // namespace
 
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line) {
   const ExecSpace space;
   std::optional<ResultFile> json; // first, so that a bad path is reported before minutes of measuring
   collectively(world, [&] {
+    checkOverrides(arguments.overrides);
     if (world.rank() == 0) json.emplace(arguments.json, std::vector<std::string>{});
   });
   showBanner(space, world, command_line);

@@ -1,6 +1,7 @@
 #include "pmpi.hpp"
 
 #include <chrono>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -11,12 +12,18 @@ namespace {
 bool recording = false, delaying = false;
 std::vector<MpiRecord> kept;
 std::mt19937_64 random_bits;
+std::map<MPI_Comm, MPI_Comm> parents; // of communicators with all ranks of another
+
+MPI_Comm parentOf(MPI_Comm comm) {
+  const auto found = parents.find(comm);
+  return found == parents.end() ? MPI_COMM_NULL : found->second;
+}
 
 void keep(MpiCall call, MPI_Comm comm, int peer, int count, MPI_Datatype type) {
   if (!recording) return;
   int size = 0;
   MPI_Type_size(type, &size);
-  kept.push_back({call, comm, peer, std::int64_t{count} * size});
+  kept.push_back({call, comm, peer, std::int64_t{count} * size, parentOf(comm)});
 }
 
 /// Makes one call in `one_in` sleep for up to `longest` microseconds.
@@ -68,6 +75,15 @@ std::vector<MpiRecord> MpiRecording::on(const Communicator& comm, MpiCall call) 
   return found;
 }
 
+std::vector<MpiRecord> MpiRecording::onDuplicates(const Communicator& comm, MpiCall call) const {
+  std::vector<MpiRecord> found;
+  for (const MpiRecord& record : kept) {
+    if ((record.comm == comm.get() || record.parent == comm.get()) && record.call == call)
+      found.push_back(record);
+  }
+  return found;
+}
+
 std::int64_t totalBytes(const std::vector<MpiRecord>& records) {
   std::int64_t sum = 0;
   for (const MpiRecord& record : records) sum += record.bytes;
@@ -75,8 +91,8 @@ std::int64_t totalBytes(const std::vector<MpiRecord>& records) {
 }
 
 std::int64_t summedBytes(const MpiRecording& recording, const Communicator& comm) {
-  const std::int64_t summed = totalBytes(recording.on(comm, MpiCall::all_reduce)),
-                     sent = totalBytes(recording.on(comm, MpiCall::send));
+  const std::int64_t summed = totalBytes(recording.onDuplicates(comm, MpiCall::all_reduce)),
+                     sent = totalBytes(recording.onDuplicates(comm, MpiCall::send));
   return comm.size() == 1 ? summed : summed + comm.total(sent) / (2 * (comm.size() - 1));
 }
 
@@ -111,6 +127,16 @@ using partita::test::MpiCall;
 
 // MPI's profiling interface: these definitions take precedence over the library's, which are called PMPI_*.
 extern "C" {
+
+int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* created) {
+  const int code = PMPI_Comm_split(comm, colour, key, created);
+  if (code != MPI_SUCCESS || *created == MPI_COMM_NULL) return code;
+  int all = 0, own = 0;
+  PMPI_Comm_size(comm, &all);
+  PMPI_Comm_size(*created, &own);
+  partita::test::parents[*created] = all == own ? comm : MPI_COMM_NULL; // handles are used again
+  return code;
+}
 
 int MPI_Send(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
   partita::test::keep(MpiCall::send, comm, to, count, type);

@@ -14,6 +14,7 @@ struct MpiRecord {
   MPI_Comm comm; ///< null for a file write
   int peer;      ///< rank in `comm`; -1 for all of them
   std::int64_t bytes;
+  MPI_Comm parent; ///< the communicator with the same ranks that `comm` was split from; null: none
 };
 
 /// Records this rank's calls during the life of the object; one recording at a time.
@@ -26,12 +27,14 @@ class MpiRecording {
 
   std::vector<MpiRecord> all() const;
   std::vector<MpiRecord> on(const Communicator& comm, MpiCall call) const;
+  std::vector<MpiRecord> onDuplicates(const Communicator& comm, MpiCall call) const; ///< or on itself
 };
 
 std::int64_t totalBytes(const std::vector<MpiRecord>& records);
 
-/// The bytes that were summed over the ranks of a communicator on which nothing else is sent: by MPI, or
-/// round a ring, in which all ranks together send 2 (ranks - 1) times as much, but not by NCCL. Collective.
+/// The bytes that were summed over the ranks of a communicator on which, like on its duplicates, nothing else
+/// is sent: by MPI, or round a ring, in which all ranks together send 2 (ranks - 1) times as much, but not by
+/// NCCL. Collective.
 std::int64_t summedBytes(const MpiRecording& recording, const Communicator& comm);
 
 /// Delays calls at random during the life of the object, differently on every rank: a slow network and busy

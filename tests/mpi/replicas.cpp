@@ -134,6 +134,30 @@ TEST_CASE("Updates that wait for the next forward pass change no bit", "[replica
   }
 }
 
+TEST_CASE("Stages on one rank add up their gradients at the same time", "[replicas]") {
+  if (everyone().size() < 2) return;
+  const std::string layers =
+      R"(network/layers=[{ type = "dense", units = 128, activation = "tanh", repeat = 6 }, { type = "dense" }])";
+  const auto hashOf = [&](const char* stages, const char* log_every, const Overrides& more) {
+    const Overrides deck{layers,
+                         stages,
+                         log_every,
+                         "strategy/replicas=2",
+                         "strategy/bucket_kib=32",
+                         "run/steps=12",
+                         "optimiser/kind=sgd"};
+    return trainedHash(2, deck + more);
+  };
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const MpiDelays delays(seed);
+    const Overrides pipeline{"strategy/kind=pipeline"}, free{"strategy/kind=sil", "strategy/input=free"};
+    CHECK(hashOf("strategy/stages=2", "run/log_every=1000", pipeline) ==
+          hashOf("strategy/stages=1", "run/log_every=1000", pipeline));
+    CHECK(hashOf("strategy/stages=2", "run/log_every=1000", free) ==
+          hashOf("strategy/stages=2", "run/log_every=1", free));
+  }
+}
+
 TEST_CASE("A batch norm over all replicas is that of one", "[replicas]") {
   const std::string layers = R"(network/layers=[{ type = "conv2d", channels = 4, kernel = 3 },
     { type = "batch-norm", activation = "relu", replicas = true }, { type = "max-pool", kernel = 2 },

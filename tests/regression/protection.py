@@ -148,6 +148,8 @@ class Outputs(Protected):
     def test_an_unwritable_table_is_noticed_before_it_is_measured(self):
         begin = time.monotonic()
         self.assertRefused(run("bench", "--json", self.folder / "nowhere" / "x.json"), "cannot be written")
+        for override in ("data/sequence=64", "strategy.stages=2"):
+            self.assertRefused(run("bench", override), "have their own data, network and strategy")
         self.assertLess(time.monotonic() - begin, 5)
 
     def test_printed_output_that_cannot_be_written_is_a_failure(self):

@@ -21,4 +21,23 @@ TEST_CASE("The exponential of softmax rows is that of the C library", "[core]") 
   CHECK(rowExp(-0.5) == std::exp(-0.5)); // double precision uses the library function
 }
 
+TEST_CASE("The hyperbolic tangent of activations is that of the C library", "[core]") {
+  double worst = 0.0;
+  for (int i = 1; i <= 200000; ++i) {
+    const auto x = static_cast<float>(i) * 5e-5F;
+    worst =
+        std::max(worst, std::abs(static_cast<double>(rowTanh(x)) / std::tanh(static_cast<double>(x)) - 1.0));
+    CHECK(rowTanh(-x) == -rowTanh(x));
+  }
+  CHECK(worst < 3e-7);
+  CHECK(rowTanh(1e-30F) == 1e-30F);
+  CHECK(rowTanh(0.0F) == 0.0F);
+  for (const float large : {20.0F, 1e30F, std::numeric_limits<float>::infinity()}) {
+    CHECK(rowTanh(large) == 1.0F);
+    CHECK(rowTanh(-large) == -1.0F);
+  }
+  CHECK(std::isnan(rowTanh(std::numeric_limits<float>::quiet_NaN())));
+  CHECK(rowTanh(0.5) == std::tanh(0.5));
+}
+
 } // namespace partita::test::core_math

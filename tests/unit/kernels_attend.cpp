@@ -1,6 +1,10 @@
 #include "partita/config/names.hpp"
 #include "partita/kernels/attend_teams.hpp"
 #include "partita/kernels/cudnn_attend.hpp"
+#include "partita/kernels/onednn_attend.hpp"
+#include "partita/kernels/onednn_products.hpp"
+
+#include <algorithm>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -31,7 +35,7 @@ struct Heads {
 
 void measureAlong(const Heads& heads) {
   forEachRun(space, "along", heads.items(), heads.shape.positions,
-             AttentionAlong{heads.shape, heads.out.data(), heads.grad_out.data(), heads.along.data()});
+             AttentionAlong<Real>{heads.shape, heads.out.data(), heads.grad_out.data(), heads.along.data()});
 }
 
 /// Runs on the host in every build: a thread of a device would need up to 144 KiB of stack.
@@ -144,9 +148,11 @@ Attended attended(const AttentionShape& shape, Precision stored, Precision round
 }
 
 /// On hosts the last three, of which a library computes a few samples or heads at a time, would take too
-/// long.
+/// long. The first three fill blocks of queries partly or exactly; the next two are too narrow or too short
+/// for a library on hosts.
 std::vector<AttentionShape> shapesToAttend() {
-  std::vector<AttentionShape> shapes{{3, 150, 2, 64}, {1, 40, 3, 60}, {2, 33, 1, 128}};
+  std::vector<AttentionShape> shapes{{3, 150, 2, 64}, {1, 128, 12, 192}, {2, 33, 1, 128},
+                                     {1, 40, 5, 60},  {2, 20, 2, 64},    {1, 700, 5, 160}};
   if (!device_is_host) shapes.insert(shapes.end(), {{2, 1024, 2, 64}, {1, 1024, 4, 64}, {2, 1001, 2, 64}});
   return shapes;
 }
@@ -166,6 +172,23 @@ TEST_CASE("Attention of values stored in 16 bits comes to that of Real", "[kerne
       CHECK(relativeError(half.grad_qkv, real.grad_qkv) < 2 * rounding);
       CHECK(half.grad_qkv == again.grad_qkv);
     }
+}
+
+TEST_CASE("Attention: bits of a head depend on neither its sample nor the other heads", "[kernels]") {
+  const AttentionShape three{3, 150, 4, 128}, one{1, 150, 4, 128};
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    const Attended all = attended(three, precision, precision), first = attended(one, precision, precision);
+    CHECK(std::equal(first.out.begin(), first.out.end(), all.out.begin()));
+    CHECK(std::equal(first.log_sums.begin(), first.log_sums.end(), all.log_sums.begin()));
+  }
+}
+
+TEST_CASE("oneDNN takes the attention of training where it multiplies bf16 numbers", "[kernels]") {
+  const bool there = onednn::multiplies(Precision::bf16) && !row_teams;
+  CHECK(onednn::attends({4, 128, 4, 256}, Precision::bf16) == there);
+  CHECK_FALSE(onednn::attends({4, 128, 4, 256}, Precision::single));
+  CHECK_FALSE(onednn::attends({4, 16, 4, 256}, Precision::bf16));
+  CHECK_FALSE(onednn::attends({4, 128, 1, 32}, Precision::bf16)); // whose scratch is too small
 }
 
 TEST_CASE("cuDNN takes the attention of training where its frontend is there", "[kernels]") {

@@ -29,7 +29,7 @@ View reals(const TypedSpan& numbers) {
 GradientReducer::GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                                  MessagePath path, std::int64_t& bytes, Precision wire,
                                  const std::shared_ptr<DeviceSums>& devices, const char* what)
-    : _peers(peers), _gradients(gradients), _wire(wire), _what(what), _sum(wire),
+    : _peers(peers.duplicate()), _gradients(gradients), _wire(wire), _what(what), _sum(wire),
       _plain(wire == Precision::single && gradients.precision == wire),
       _cuts(gradients.size, bucket, peers.size()), _begin(gradients.size), _end(_begin), _bytes(bytes) {
   if (peers.size() == 1) return;

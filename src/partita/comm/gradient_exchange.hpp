@@ -56,8 +56,9 @@ class LocalGradient final : public GradientExchange {
 class GradientReducer final : public GradientExchange {
  public:
   /// `bucket` is the bucket size in values, increased if there would be too many buckets;
-  /// `bytes` counts the payload. Does nothing with one replica. `devices`: those of `peers` if they add up
-  /// the values; then `path` does not matter. `what`: a literal, for reports about waits.
+  /// `bytes` counts the payload. Does nothing with one replica. Collective over `peers`. `devices`: those of
+  /// `peers` if they add up the values; then `path` does not matter. `what`: a literal, for reports about
+  /// waits.
   GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                   MessagePath path, std::int64_t& bytes, Precision wire = Precision::single,
                   const std::shared_ptr<DeviceSums>& devices = nullptr,
@@ -99,7 +100,7 @@ class GradientReducer final : public GradientExchange {
 
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
 
-  const Communicator& _peers;
+  Communicator _peers; ///< its own: sums of several stages advance in another order on each rank
   TypedSpan _gradients;
   Precision _wire;
   const char* _what;

@@ -136,7 +136,7 @@ struct SilSection {
   std::vector<LayerSpec> head;  ///< layers before the learned labels
   double kappa = 1.0;           ///< scale of the labels
   StageLoss loss = StageLoss::prototype;
-  double temperature = 0.0; ///< prototype; 0: sqrt(width of the cut) * kappa
+  double temperature = 0.0; ///< prototype; 0: see SilLabels
   Match match = Match::automatic;
   CutInitialisation initialisation = CutInitialisation::cut;
   double cut_gain = 0.1;               ///< factor on the last weights of a stage under cut initialisation

@@ -5,6 +5,8 @@
 #include "partita/kernels/attend_teams.hpp"
 #include "partita/kernels/attend_tiles.hpp"
 #include "partita/kernels/cudnn_attend.hpp"
+#include "partita/kernels/onednn_attend.hpp"
+#include "partita/kernels/onednn_products.hpp"
 #include "partita/plan/layer_plan.hpp"
 
 #include <type_traits>
@@ -83,7 +85,7 @@ void attendBackWithin(const ExecSpace& space, const RealValues& values, const Ma
 
 AttentionGradients gradientsIn(Real* memory, const AttentionValues& values) {
   const AttentionShape& shape = values.shape;
-  const bool half = cudnn::attends(values, true);
+  const bool half = cudnn::attends(values, true) || onednn::attends(shape, values.qkv.precision);
   Real* const begin = values.qkv.half() ? alignedIn(memory) : memory;
   const TypedMatrix all(half ? values.qkv.precision : Precision::single, begin, 4 * shape.places(),
                         shape.width);
@@ -95,6 +97,7 @@ AttentionGradients gradientsIn(Real* memory, const AttentionValues& values) {
 void attend(const ExecSpace& space, const AttentionValues& values, Real* scratch) {
   const Region region(space, "partita::attend", Phase::elementwise);
   if (cudnn::attends(values, false)) return cudnn::attend(space, values, scratch);
+  if (onednn::attends(values.shape, values.qkv.precision)) return onednn::attend(space, values, scratch);
   const RealValues real(values, scratch);
   if (values.qkv.half()) convert(space, values.qkv.values(), real.qkv);
   withBound(values.shape.headWidth(), [&](auto bound) { attendWithin<decltype(bound)::value>(space, real); });
@@ -103,6 +106,8 @@ void attend(const ExecSpace& space, const AttentionValues& values, Real* scratch
 
 void attendBack(const ExecSpace& space, const AttentionValues& values, const AttentionGradients& gradients) {
   const Region region(space, "partita::attend_back", Phase::elementwise);
+  if (gradients.qkv.half() && onednn::attends(values.shape, values.qkv.precision))
+    return onednn::attendBack(space, values, gradients);
   if (gradients.qkv.half()) return cudnn::attendBack(space, values, gradients);
   const RealValues real(values, gradients.scratch);
   if (values.qkv.half()) {
@@ -112,15 +117,16 @@ void attendBack(const ExecSpace& space, const AttentionValues& values, const Att
   const AttentionShape& shape = values.shape;
   const Matrix grad_out = gradients.out.real();
   forEachRun(space, "partita::attend_along_kernel", shape.samples * shape.heads, shape.positions,
-             AttentionAlong{shape, real.out.data(), grad_out.data(), real.rest});
+             AttentionAlong<Real>{shape, real.out.data(), grad_out.data(), real.rest});
   withBound(shape.headWidth(), [&](auto bound) {
     attendBackWithin<decltype(bound)::value>(space, real, grad_out, gradients.qkv.real());
   });
 }
 
 std::string attentionPath() {
-  const std::string version = cudnn::attentionVersion();
-  return version.empty() ? "Kokkos kernels in float" : "cuDNN " + version;
+  if (const std::string version = cudnn::attentionVersion(); !version.empty()) return "cuDNN " + version;
+  if (onednn::multiplies(Precision::bf16) && !row_teams) return "oneDNN " + onednn::version();
+  return "Kokkos kernels in float";
 }
 
 } // namespace partita

@@ -150,17 +150,19 @@ struct AttentionForward {
 };
 
 /// <dJ/do, o> per position of a head.
+template <class Stored>
 struct AttentionAlong {
   AttentionShape shape;
-  const Real *out, *grad_out;
+  const Stored *out, *grad_out;
   Real* along; ///< [samples, heads, positions]
 
   /// An item is one head of one sample; it runs over positions.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
     const detail::Head head(shape, item);
     for (std::int64_t i = begin; i < end; ++i) {
-      const Real *o = out + head.output(i), *d = grad_out + head.output(i);
-      along[head.statistics + i] = laneSum(head.width, [=](std::int64_t j) { return o[j] * d[j]; });
+      const Stored *o = out + head.output(i), *d = grad_out + head.output(i);
+      along[head.statistics + i] =
+          laneSum(head.width, [=](std::int64_t j) { return toReal(o[j]) * toReal(d[j]); });
     }
   }
 };

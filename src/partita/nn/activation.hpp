@@ -31,13 +31,13 @@ struct LeakyRelu {
 
 struct Tanh {
   static constexpr bool needs_argument = false;
-  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return tanh(z); }
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return rowTanh(z); }
   KOKKOS_INLINE_FUNCTION Real derivative(Real, Real y) const { return 1 - y * y; }
 };
 
 struct Sigmoid {
   static constexpr bool needs_argument = false;
-  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return 1 / (1 + exp(-z)); }
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return 1 / (1 + rowExp(-z)); }
   KOKKOS_INLINE_FUNCTION Real derivative(Real, Real y) const { return y * (1 - y); }
 };
 
@@ -54,9 +54,9 @@ struct Gelu {
 /// z sigmoid(z), Elfwing, Uchibe and Doya, arXiv 1702.03118.
 struct Silu {
   static constexpr bool needs_argument = true;
-  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z / (1 + exp(-z)); }
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z / (1 + rowExp(-z)); }
   KOKKOS_INLINE_FUNCTION Real derivative(Real z, Real) const {
-    const Real sigmoid = 1 / (1 + exp(-z));
+    const Real sigmoid = 1 / (1 + rowExp(-z));
     return sigmoid * (1 + z * (1 - sigmoid));
   }
 };

@@ -122,7 +122,9 @@ ConvolutionPlan::ConvolutionPlan(const LayerPlan& plan)
 
 bool ConvolutionPlan::pointwise() const {
   for (std::size_t a = 0; a < 3; ++a)
-    if (windows.kernel[a] != 1 || windows.stride[a] != 1 || windows.before[a] != 0) return false;
+    if (windows.kernel[a] != 1 || windows.stride[a] != 1 || windows.before[a] != 0 ||
+        windows.out[a] != windows.in[a])
+      return false;
   return true;
 }
 

@@ -197,6 +197,9 @@ int main(int argc, char** argv) {
   // Files are renamed when they are complete, so nobody reads a file that is being written; and some cluster
   // file systems do not support locks.
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
+  // Shared file positions, which HDF5 does not use: Open MPI guards them by a semaphore that is named after
+  // the file alone. One that a killed process leaves would block all later runs on the node.
+  setenv("OMPI_MCA_sharedfp", "^sm", 0);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // our own messages report errors in one line, also at exit
   chooseDevice(argc, argv);
   const MpiEnvironment mpi(argc, argv);

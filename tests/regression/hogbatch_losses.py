@@ -13,8 +13,8 @@ from hogbatch import SEED, WORKERS
 from machine import Job
 from support import checkpoints, run, train
 
-# Told to let the other ranks live if one dies; sharedfp: Open MPI 4.1 complains about files that it does not need.
-RECOVERS = {"OMPI_MCA_orte_enable_recovery": "1", "OMPI_MCA_sharedfp": "^sm"}
+# Told to let the other ranks live if one dies.
+RECOVERS = {"OMPI_MCA_orte_enable_recovery": "1"}
 ROUNDS = int(os.environ.get("PARTITA_LOSS_ROUNDS", "6"))
 FIRST_ROUND = int(os.environ.get("PARTITA_LOSS_FIRST", "0"))
 TOLERATES = [*WORKERS, "strategy/tolerate=true", "run/decisions=true", "run/log_every=20"]

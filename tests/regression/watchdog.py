@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -167,6 +168,21 @@ class Watchdog(support.RunTest):
             result, seconds = self.with_signal(signal.SIGKILL, rank)
             self.assertNotEqual(result.returncode, 0)
             self.assertLess(seconds, 10)
+
+    def test_semaphore_of_a_killed_process(self):
+        """Open MPI's guard of shared file positions has the name of the file alone: its runs meet in all folders."""
+        alone = ["unshare", "--mount", "sh", "-c"]
+        taken = struct.pack("=QQQQ", 0, 128, 0, 0)  # as sem_wait leaves it
+        (self.folder / "taken").write_bytes(taken)
+        hide = "mount --make-rprivate / && mount -t tmpfs tmpfs /dev/shm && cp %s /dev/shm/sem.OMPIO_parameters.h5.partial"
+        hide %= self.folder / "taken"
+        if subprocess.run([*alone, hide], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("only root may hide /dev/shm from other processes")
+        run = ["train", str(self.deck), "-d", str(self.folder / "run"), "run/watchdog=5"]
+        ended = subprocess.run([*alone, hide + ' && exec "$@"', "sh", support._app, *run], stdout=subprocess.DEVNULL,
+                               timeout=60, check=False)
+        self.assertEqual(ended.returncode, 0)
+        self.assertTrue((self.folder / "run" / "parameters.h5").exists())
 
 
 if __name__ == "__main__":

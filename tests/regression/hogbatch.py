@@ -191,6 +191,8 @@ class Workers(RunOfWorkers):
         self.assertDone(run(*words))
         before = {path: path.read_bytes() for path in again.rglob("*") if path.is_file()}
         self.assertRefused(run(*words, "run/epochs=2", "--overwrite"), "repeats what the log has")
+        begun = self.write("begun.csv", log.read_text().splitlines()[0] + "\n")
+        self.assertRefused(run(*words[:3], begun, "-d", again, "--overwrite"), "has less than a step")
         self.assertEqual({path: path.read_bytes() for path in again.rglob("*") if path.is_file()}, before)
 
     def test_stopped_replay(self):

@@ -249,4 +249,12 @@ TEST_CASE("Standardisation of sparse rows has the bits of that with zeros", "[da
   CHECK(scalar.scale.front() == static_cast<float>(1.0 / std::sqrt(squares / 1800.0 - mean * mean)));
 }
 
+TEST_CASE("A feature that hardly varies is only shifted", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = sectionOf(folder, "0 1:1e-44 2:1\n1 1:1e-45 2:3\n", "0 1:1e-45 2:1\n");
+  section.standardise = Standardise::feature;
+  const DataSets sets = loadData(section, 1, Need::everything);
+  CHECK(sets.scale == std::vector<float>{1.0F, 1.0F});
+}
+
 } // namespace partita::test::data_libsvm

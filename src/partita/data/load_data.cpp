@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -74,8 +75,9 @@ Moments columnMoments(const Samples& samples, const std::vector<float>& referenc
 }
 
 float inverseDeviation(double first, double second, double count) {
-  const double mean = first / count, variance = second / count - mean * mean;
-  return variance > 0.0 ? static_cast<float>(1.0 / std::sqrt(variance)) : 1.0F;
+  const double mean = first / count, deviation = std::sqrt(std::max(0.0, second / count - mean * mean));
+  // The inverse of a smaller one would be infinite.
+  return deviation > std::numeric_limits<float>::min() ? static_cast<float>(1.0 / deviation) : 1.0F;
 }
 
 float shifted(float reference, double first, double count) {
@@ -102,7 +104,8 @@ AffineMap featureMap(const Samples& samples, const std::vector<float>& reference
 }
 
 /// The map that gives `samples` mean 0 and deviation 1, over all features together (scalar) or per feature
-/// (feature). A constant is only shifted; `none` maps every value to itself.
+/// (feature). A constant, and what hardly differs from one, is only shifted; `none` maps every value to
+/// itself.
 AffineMap standardisation(const Samples& samples, Standardise kind) {
   if (kind == Standardise::none || samples.rows() == 0) return {{0.0F}, {1.0F}};
   std::vector<float> reference(samples.width());

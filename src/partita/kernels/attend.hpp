@@ -53,13 +53,14 @@ AttentionGradients gradientsIn(Real* memory, const AttentionValues& values);
 /// positions x positions is ever stored. Heads are at most `widest_head` wide.
 ///
 /// Values of 16 bits go to cuDNN, on NVIDIA devices, if this build has its frontend and the library an
-/// algorithm for the shape; otherwise they are converted in scratch.
+/// algorithm for the shape. On hosts that multiply them directly, oneDNN computes the products. Otherwise
+/// they are converted in scratch.
 void attend(const ExecSpace& space, const AttentionValues& values, Real* scratch);
 
 /// The gradient of queries, keys and values from that of the outputs; the scores are computed again.
 void attendBack(const ExecSpace& space, const AttentionValues& values, const AttentionGradients& gradients);
 
-/// What computes with values of 16 bits: "cuDNN 9.19.0", or "Kokkos kernels in float".
+/// What computes with values of 16 bits: "cuDNN 9.19.0", "oneDNN 2.6.3", or "Kokkos kernels in float".
 std::string attentionPath();
 
 } // namespace partita

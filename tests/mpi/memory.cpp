@@ -73,7 +73,8 @@ void checkBounded(std::int64_t found, const Planned& planned) {
 
 using Check = void (*)(std::int64_t found, const Planned& planned);
 
-void checkPlan(int ranks, const Overrides& overrides, Check check = checkClose) {
+/// Checks the peak and, with `steps`, also what steps without an evaluation need.
+void checkPlan(int ranks, const Overrides& overrides, Check check = checkClose, bool steps = true) {
   if (everyone().size() % ranks != 0) return;
   std::string text = std::to_string(ranks) + " ranks";
   for (const std::string& part : overrides) text += " " + part;
@@ -84,7 +85,7 @@ void checkPlan(int ranks, const Overrides& overrides, Check check = checkClose) 
   Watch watch(allocations);
   SmallRun run(group, deck);
   run.train(watch);
-  check(watch.most, planOf(run, false));
+  if (steps) check(watch.most, planOf(run, false));
   check(allocations.peakBytes(), planOf(run, true));
 }
 
@@ -278,8 +279,23 @@ TEST_CASE("A plan counts what images and tokens need", "[memory]") {
 TEST_CASE("A plan of frozen stages bounds what they allocate in turn", "[memory]") {
   const Overrides deck{"strategy/kind=sil", "strategy/input=frozen", "strategy/stages=2", "strategy/queue=3"};
   checkPlan(1, deck, checkBounded);
-  checkPlan(2, deck, checkBounded);
-  checkPlan(2, deck + Overrides{"run/precision=bf16"}, checkBounded);
+  checkPlan(2, deck + Overrides{"strategy/stages=4"}, checkBounded, false);
+}
+
+TEST_CASE("A plan of frozen stages on ranks of their own counts what is allocated", "[memory]") {
+  // Two epochs: stages read what they have spilled. Messages of the first one precede the evaluation and use
+  // its part of the plan.
+  const Overrides deck{"strategy/kind=sil", "strategy/input=frozen", "strategy/queue=3", "run/steps=8"};
+  const auto check = [&](int ranks, const Overrides& more) {
+    checkPlan(ranks, deck + more, checkClose, false);
+  };
+  for (const char* prefetch : {"data/prefetch=0", "data/prefetch=2"}) {
+    check(2, {"strategy/stages=2", prefetch});
+    check(2, {"strategy/stages=2", prefetch, "run/precision=bf16"});
+    check(4, {"strategy/stages=4", prefetch});
+  }
+  check(2, {"strategy/stages=2", "data/prefetch=0", "run/precision=bf16", "strategy/wire=float"});
+  check(4, {"strategy/stages=2", "strategy/replicas=2"});
 }
 
 } // namespace partita::test::memory

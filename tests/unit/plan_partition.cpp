@@ -200,6 +200,30 @@ TEST_CASE("Stages with labels pay for them, and for the recovery where it needs 
   CHECK(short_queue == 4 * rows * (3 + 256));
 }
 
+TEST_CASE("Messages of frozen stages use the memory of a later evaluation", "[plan]") {
+  RunConfig config = bigConfig(3);
+  config.training.batch = 8;
+  config.strategy.sil.input = StageInput::frozen;
+  const Partition partition = cut(config);
+  const GridPlan grid = planGrid(config.strategy, partition, 3);
+  constexpr std::int64_t value = 4 * 8 * 256, labels = 3 * 4 * 8, score = 2 * 4 * 8, data = 3 * 4 * 8 * 784;
+  const auto planned = [&](int stage) { return stageMemory(config, partition, grid, stage); };
+  // Batches; in an evaluation also a queue of four values per neighbour.
+  CHECK(planned(0).buffers == data + labels);
+  CHECK(planned(0).evaluation == score + data + labels + 4 * value);
+  CHECK(planned(1).buffers == labels + 3 * value);
+  CHECK(planned(1).evaluation == score + labels + 8 * value);
+  CHECK(planned(2).buffers == labels + 3 * value);
+  CHECK(planned(2).evaluation == score + labels + 4 * value);
+  // Values that arrive as floats are copied as 16 bits, and evaluated as these: now the training needs more.
+  config.run.precision = Precision::bf16;
+  config.strategy.wire = Wire::single;
+  config.data.prefetch = 0;
+  constexpr std::int64_t few_labels = 4 * 8, received = 4 * value + value / 2;
+  CHECK(planned(2).evaluation == score + few_labels + 4 * value / 2);
+  CHECK(planned(2).buffers + planned(2).evaluation == few_labels + value / 2 + received);
+}
+
 TEST_CASE("A cut by memory makes the largest stage as small as it can be", "[plan]") {
   RunConfig config = bigConfig(2);
   config.strategy.cut_rule = CutRule::memory;

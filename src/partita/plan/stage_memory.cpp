@@ -118,17 +118,20 @@ std::int64_t StageBuffers::ofFreeInput(bool mixes) const {
 }
 
 /// One stage trains at a time. The outputs of the previous stage are received and spilled first and read
-/// later; then the stage makes the inputs of the next one, and has no optimiser any more.
+/// later; then the stage makes the inputs of the next one, and has no optimiser any more. The first
+/// evaluation begins after all of these messages, whose buffers are free by then, so they add only what they
+/// need beyond an evaluation.
 std::int64_t StageBuffers::ofFrozen(std::int64_t optimiser) const {
   const std::int64_t in = _rows.share * _stage.inputs(), out = _rows.share * _stage.outputs();
   const std::int64_t reading = batches(_rows.share, 1, true),
                      sending = _place.sends() ? slots(_strategy.queue * out, _training) : 0,
-                     feeding = reading + std::max<std::int64_t>(0, sending - optimiser);
-  if (_stage.first()) return feeding;
-  std::int64_t coming = // labels, own rows
+                     feeding = reading + sending - optimiser;
+  if (_stage.first()) return std::max(reading, feeding - ofEvaluation());
+  const std::int64_t own = // labels, own rows
       batches(_rows.share, 1, false) + in * numberBytes(_stored, _device.real_bytes);
+  std::int64_t coming = own;
   if (_place.receives()) coming += slots(_strategy.queue * in, _training) + copies(in, _training);
-  return std::max(coming, feeding);
+  return std::max({own, reading, std::max(coming, feeding) - ofEvaluation()});
 }
 
 /// Everything is sent as it is stored.

@@ -49,7 +49,7 @@ class StageBuffers {
   std::int64_t ofJointSteps() const; ///< gradients go back in some steps of a relay
   std::int64_t ofCopies() const;     ///< parameters that heads copy from later stages
   /// The same activations are first spilled, and read again in every epoch; `optimiser`: bytes that are free
-  /// while the stage feeds another.
+  /// while the stage feeds another. Messages use the bytes of the evaluation, which comes after them.
   std::int64_t ofFrozen(std::int64_t optimiser) const;
   std::int64_t ofFreeInput(bool mixes) const; ///< inputs are made from labels, or mixtures of them
   std::int64_t ofEvaluation() const;          ///< in addition to any of these
@@ -79,7 +79,7 @@ struct StageMemory {
   std::int64_t gradients = 0;   ///< and a copy of them if sums over replicas use one
   std::int64_t optimiser = 0;   ///< its state, or the buffers through which it is streamed
   std::int64_t activations = 0; ///< of live passes, their gradients, and scratch of losses and layers
-  std::int64_t buffers = 0;     ///< of batches and messages, while training
+  std::int64_t buffers = 0;     ///< of batches and messages, while training; `frozen`: see ofFrozen
   std::int64_t evaluation = 0;  ///< the same for an evaluation, in addition to the training
   std::int64_t offloaded = 0;   ///< optimiser state elsewhere; host memory of a host rank is counted above
   std::int64_t total() const {

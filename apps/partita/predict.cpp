@@ -87,11 +87,14 @@ std::vector<JsonObject> listOf(const std::vector<RankRow>& rows) {
 /// "best", or how much longer an epoch takes than with the best strategy on the same number of ranks.
 std::string marginOf(const Prediction& prediction, double fastest) {
   if (!prediction.feasible()) return "-";
+  constexpr double rounding = 1e-9, readable = 1e6;
+  if (prediction.epochSeconds() <= (1.0 + rounding) * fastest) return "best"; // both may be 0
   const double ratio = prediction.epochSeconds() / fastest;
-  constexpr double rounding = 1e-9;
-  if (ratio <= 1.0 + rounding) return "best";
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), ratio < 10.0 ? "+%.0f %%" : "%.0f x",
+  std::snprintf(text.data(), text.size(),
+                ratio < 10.0       ? "+%.0f %%"
+                : ratio < readable ? "%.0f x"
+                                   : "%.1e x",
                 ratio < 10.0 ? 100.0 * (ratio - 1.0) : ratio);
   return text.data();
 }

@@ -116,7 +116,12 @@ std::string formatFlops(double flops_per_second) {
 }
 
 std::string formatSeconds(double seconds) {
+  constexpr double longest = 1e9, day = 86400.0; // s
   std::array<char, 48> text{};
+  if (!(seconds < longest)) { // also NaN
+    std::snprintf(text.data(), text.size(), "%.2g days", seconds / day);
+    return text.data();
+  }
   const long whole = std::lround(seconds);
   if (seconds < 59.95) {
     std::snprintf(text.data(), text.size(), "%.1f s", seconds);

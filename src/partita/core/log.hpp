@@ -25,7 +25,7 @@ std::string formatBytes(double bytes);
 std::string formatCount(double value);
 /// "187 GFLOP/s".
 std::string formatFlops(double flops_per_second);
-/// "1:02:03" or "4:05" or "12.3 s".
+/// "1:02:03" or "4:05" or "12.3 s"; from 10^9 seconds on "1.2e+04 days".
 std::string formatSeconds(double seconds);
 /// "rank 3", "ranks 0-3,8": for increasing numbers.
 std::string formatRanks(const std::vector<int>& ranks);

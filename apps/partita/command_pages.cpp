@@ -89,7 +89,7 @@ const std::vector<Term>& exitCodes() {
       {"0", "success"},
       {"1", "failure of the program or the system"},
       {"2", "error in the deck, the data or the command line"},
-      {"75", "a run with `-d` was stopped by the time limit or a signal; `-r latest` continues it"}};
+      {"75", "a run with `-d` was stopped by `-t` or a signal; `-r latest` continues it"}};
   return codes;
 }
 

@@ -123,12 +123,14 @@ Matrix converted(const TypedMatrix& values) {
   return real;
 }
 
-/// Inputs are rounded to `rounded`, whatever they are stored in.
+/// Inputs are rounded to `rounded`, whatever they are stored in. Nothing is written beyond the scratch.
 Attended attended(const AttentionShape& shape, Precision stored, Precision rounded) {
+  constexpr std::int64_t beyond = 32;
   const std::int64_t places = shape.places(), width = shape.width;
   const Vector saved("partita::test::saved", 4 * places * width),
       log_sums("partita::test::sums", shape.rows()),
-      scratch("partita::test::scratch", attentionBackScratch(shape, stored));
+      scratch("partita::test::scratch", attentionBackScratch(shape, stored) + beyond);
+  Kokkos::deep_copy(scratch, Real(7));
   const TypedMatrix all(stored, saved.data(), 4 * places, width);
   const AttentionValues call{shape, all.rowsFrom(0, 3 * places).inRowsOf(3 * width),
                              all.rowsFrom(3 * places, places), log_sums.data()};
@@ -144,6 +146,8 @@ Attended attended(const AttentionShape& shape, Precision stored, Precision round
   fill(gradients.out, 2);
   attendBack(space, call, gradients);
   results.grad_qkv = valuesOf(converted(gradients.qkv));
+  const std::vector<double> used = valuesOf(scratch);
+  CHECK(std::all_of(used.end() - beyond, used.end(), [](double value) { return value == 7; }));
   return results;
 }
 

@@ -25,9 +25,9 @@ constexpr std::int64_t least_positions = 32, least_head_width = 16;
 /// sample. The bits of a head do not depend on it.
 std::int64_t headsAtOnce(const AttentionShape& shape) {
   constexpr std::int64_t scores_in_cache = std::int64_t{1} << 17;
-  const std::int64_t in_cache =
-                         scores_in_cache * ExecSpace().concurrency() / (queries_at_once * shape.positions),
-                     in_scratch = 4 * shape.width / (3 * queries_at_once);
+  const std::int64_t of_head = queries_at_once * shape.positions,
+                     in_cache = scores_in_cache * ExecSpace().concurrency() / of_head,
+                     in_scratch = (4 * shape.width * shape.positions - packed_alignment) / (3 * of_head);
   return std::min({shape.heads, std::max<std::int64_t>(1, in_cache), in_scratch});
 }
 

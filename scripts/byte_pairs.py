@@ -6,6 +6,7 @@ bytes. Pairs do not cross the end of a word; the blank before a word belongs to 
 """
 
 import collections
+import os
 import re
 import sys
 
@@ -27,22 +28,38 @@ def merged(word, pair, token):
     return tuple(out)
 
 
+def found_pairs(text, tokens):
+    words = collections.Counter(tuple(word) for word in re.findall(rb"\s?[^\s]+|\s+", text))
+    for token in range(256, tokens):
+        counts = pairs_of(words)
+        if not counts:
+            break
+        pair = min(counts, key=lambda found: (-counts[found], found))
+        yield pair
+        words = collections.Counter({merged(word, pair, token): count for word, count in words.items()})
+
+
+def write(pairs):
+    if sys.stdout is None:
+        sys.exit("byte_pairs.py: standard output is closed")
+    try:
+        for pair in pairs:
+            print(*pair)
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where Python's last flush does not fail again
+        sys.exit(1 if isinstance(error, BrokenPipeError) else f"byte_pairs.py: standard output: {error.strerror}")
+
+
 def main():
-    if len(sys.argv) != 3 or not sys.argv[2].isdigit():
+    if len(sys.argv) != 3 or not re.fullmatch("[0-9]{1,9}", sys.argv[2]):
         sys.exit(__doc__)
     try:
         with open(sys.argv[1], "rb") as file:
             text = file.read()
     except OSError as error:
         sys.exit(f"byte_pairs.py: {error}")
-    words = collections.Counter(tuple(word) for word in re.findall(rb"\s?[^\s]+|\s+", text))
-    for token in range(256, int(sys.argv[2])):
-        counts = pairs_of(words)
-        if not counts:
-            break
-        pair = min(counts, key=lambda found: (-counts[found], found))
-        print(*pair)
-        words = collections.Counter({merged(word, pair, token): count for word, count in words.items()})
+    write(found_pairs(text, int(sys.argv[2])))
 
 
 if __name__ == "__main__":

@@ -111,7 +111,8 @@ double StepTimes::update() const {
 
 StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, double gemm) {
   double expected = 1e-9 * flopsOfStep(model) / (0.7 * gemm);
-  if (!device_is_host) // small models take longer there than their products
+  constexpr double small = 1e-3; // s; such models take longer than their products
+  if (!device_is_host || expected < small)
     expected = std::max(expected, typical(Typical::median, timeBlocks(space, model, 1, 2)));
   const int steps = std::max(1, static_cast<int>((quick ? 0.05 : 0.4) / expected));
   StepTimes times;

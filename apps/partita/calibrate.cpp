@@ -12,6 +12,7 @@
 #include "partita/plan/cost/typical.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/train/banner.hpp"
 
@@ -21,6 +22,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "bench_model.hpp"
 #include "calibrate_kernels.hpp"
@@ -81,9 +83,10 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   std::optional<BenchModel> model;
   collectively(world, [&] {
     const RunConfig deck = effective(loadDeck(path, {}));
+    DataSets sets = loadData(deck.data, deck.run.seed, Need::everything);
+    planRunLength(deck, static_cast<std::int64_t>(sets.train.size())); // is there a whole batch?
     // The cost of offload is predicted separately.
-    model.emplace(deck, loadData(deck.data, deck.run.seed, Need::everything),
-                  setting.with("optimiser/offload=none"));
+    model.emplace(deck, std::move(sets), setting.with("optimiser/offload=none"));
   });
   const std::string name = std::filesystem::path(path).stem().string();
   world.barrier();

@@ -161,6 +161,7 @@ void chooseDeck(const DeckArguments& arguments) {
   ResultFile file(arguments.json, inputs);
   const Cluster cluster = clusterOf(arguments.cluster);
   const PlanTask plan = planTask(arguments.deck, arguments.overrides, cluster);
+  requireWholeBatch(plan);
   const std::vector<DeckChoice> choices = fastest(plan, cluster, arguments.ranks, arguments.allow_local);
   if (choices.empty()) refuse(plan, cluster, arguments);
   const std::vector<DeckChoice> local =

@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
   // Shared file positions, which HDF5 does not use: Open MPI guards them by a semaphore that is named after
   // the file alone. One that a killed process leaves would block all later runs on the node.
-  setenv("OMPI_MCA_sharedfp", "^sm", 0);
+  setenv("OMPI_MCA_sharedfp", "^sm,lockedfile", 0);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // our own messages report errors in one line, also at exit
   chooseDevice(argc, argv);
   const MpiEnvironment mpi(argc, argv);

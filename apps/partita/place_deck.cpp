@@ -36,7 +36,9 @@ struct PlacedDeck {
 class DeckSeries {
  public:
   DeckSeries(const PlaceArguments& arguments, const Cluster& cluster)
-      : _cluster(cluster), _first(planTask(arguments.input, arguments.overrides, cluster)) {}
+      : _cluster(cluster), _first(planTask(arguments.input, arguments.overrides, cluster)) {
+    requireWholeBatch(_first);
+  }
 
   template <class Use>
   auto with(const RunConfig& config, Use use) const {

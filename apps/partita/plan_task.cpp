@@ -4,6 +4,7 @@
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/data/load_data.hpp"
+#include "partita/plan/run_length.hpp"
 
 #include <array>
 #include <cstdio>
@@ -33,6 +34,10 @@ PlanTask planTask(const std::string& deck, const std::vector<std::string>& overr
   plan.task.timing =
       cluster.timing(std::filesystem::path(deck).stem().string(), plan.task.program->parameters());
   return plan;
+}
+
+void requireWholeBatch(const PlanTask& plan) {
+  planRunLength(plan.task.program->deck(), static_cast<std::int64_t>(plan.sets.train.size()));
 }
 
 JsonObject jsonOf(const Prediction& prediction) {

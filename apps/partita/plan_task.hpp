@@ -20,6 +20,8 @@ struct PlanTask {
   CostTask task;
 };
 PlanTask planTask(const std::string& deck, const std::vector<std::string>& overrides, const Cluster& cluster);
+/// Throws UserError if `train` would refuse the deck because the data have no whole batch.
+void requireWholeBatch(const PlanTask& plan);
 
 /// The files that a plan for a deck reads, and must not overwrite.
 std::vector<std::string> filesRead(const std::string& deck, const std::vector<std::string>& overrides,

@@ -42,7 +42,7 @@ def read(path):
         return pictures
     except OSError as error:
         fail(f"{path}: {error.strerror}")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         fail(f"{path}: is not the result of `partita plan search --json`")
 
 

@@ -88,6 +88,10 @@ class BadData(support.RunTest):
     def test_truncated_gzip(self):
         self.refuse(self.idx, "train-images", gzip.compress(idx(60, 4, 4))[:-20])
 
+    def test_bytes_behind_gzip(self):
+        whole = gzip.compress(idx(60, 4, 4))
+        self.refuse(self.idx, "train-images", whole + b"x" + whole[1:], "bytes follow the end of the compressed data")
+
     def test_not_idx(self):
         self.refuse(self.idx, "test-images", b"P5 4 4 255\n" + bytes(400))
 

@@ -193,11 +193,13 @@ memory = 8e6
         self.assertEqual(text.count("<svg"), 4)
         self.assertIn("gpt-char: microbatch 2, 1 GB, recomputation", text)
         self.assertIn("8 TC 128 x 128, 2 VC 128, 128 MiB", text)
-        for content, part in (("{}", "is not the result of"), ("[", "is not the result of")):
+        for content, part in (("{}", "is not the result of"), ("[", "is not the result of"),
+                              ("[" * 200000, "is not the result of")):
             bad = self.write("bad.json", content)
             result = subprocess.run([*script, bad], capture_output=True, text=True, timeout=60)
             self.assertEqual(result.returncode, 1)
             self.assertIn(part, result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1)
 
     def test_refusals(self):
         self.assertRefused(run("plan", "search"), "SPEC is required")

@@ -1,6 +1,10 @@
 """Networks on text: files and the built-in one, every strategy, replicas, restarts, what is said of them."""
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import support
 from support import DECKS, run, train
@@ -96,6 +100,30 @@ class Text(support.RunTest):
         self.assertLess(losses["pairs"], 1.5)
         self.write("pairs.txt", "116 104\n116 900\n")
         self.assertRefused(run("train", deck, "-n", "data/vocabulary=pairs.txt"), "pairs.txt:2: token 900 is not defined")
+
+    def test_script_for_byte_pairs(self):
+        script = [sys.executable, Path(__file__).resolve().parents[2] / "scripts" / "byte_pairs.py"]
+        text = self.write("text.txt", TEXT * 60)
+
+        def pairs(count, **output):
+            output = output or {"stdout": subprocess.PIPE}
+            return subprocess.run([*script, text, count], stderr=subprocess.PIPE, text=True, timeout=60, check=False, **output)
+        good = pairs("258")
+        self.assertEqual((good.returncode, len(good.stdout.splitlines()), good.stderr), (0, 2, ""))
+        for count in ("\u00b2", "-1", "9" * 5000):
+            with self.subTest(count[:8]):
+                bad = pairs(count)
+                self.assertEqual((bad.returncode, bad.stdout), (1, ""))
+                self.assertIn("byte_pairs.py TEXT TOKENS", bad.stderr)
+                self.assertNotIn("Traceback", bad.stderr)
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = pairs("258", stdout=full)
+        self.assertEqual((result.returncode, result.stderr), (1, "byte_pairs.py: standard output: No space left on device\n"))
+        reader, writer = os.pipe()
+        os.close(reader)
+        result = pairs("258", stdout=writer)
+        os.close(writer)
+        self.assertEqual((result.returncode, result.stderr), (1, ""))
 
     def test_what_does_not_go_together(self):
         for overrides, part in ((("data/kind=glyphs",), "an embedding needs tokens"),

@@ -34,6 +34,17 @@ class Hdf5Writer {
       REQUIRE(H5Dwrite(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
   }
 
+  /// A data set whose values are those of "x" in the file `source`.
+  void addVirtual(const std::string& name, hid_t type, const std::vector<hsize_t>& sizes,
+                  const std::string& source) {
+    const Hdf5Space space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
+    const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_virtual(properties.get(), space.get(), source.c_str(), "x", space.get()) >= 0);
+    const Hdf5Dataset set(
+        H5Dcreate2(_file.get(), name.c_str(), type, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
+    REQUIRE(set);
+  }
+
  private:
   Hdf5File _file;
 };
@@ -90,6 +101,35 @@ TEST_CASE("HDF5 features keep their shape, bytes stay bytes, doubles become floa
   CHECK(rawRow(loadData(section, 1, Need::everything).train.features, 0) == std::vector<float>{0, 255});
   section.features = "real";
   CHECK(rawRow(loadData(section, 1, Need::everything).train.features, 1) == std::vector<float>{-2});
+}
+
+TEST_CASE("Virtual HDF5 data sets read their sources, or are refused", "[data]") {
+  const ScratchFolder folder;
+  DataSection alone = sectionOf(folder);
+  alone.test_file.clear();
+  const auto write = [&](const std::string& source, const std::string& own) {
+    Hdf5Writer file(folder.path("train.h5"));
+    if (!own.empty()) file.add(own, H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
+    file.addVirtual("features", H5T_NATIVE_FLOAT, {2, 3}, source);
+    file.add("labels", H5T_NATIVE_INT, {2}, std::vector<int>{0, 1});
+  };
+  const auto loaded = [&] { return rawRow(loadData(alone, 1, Need::everything).train.features, 1); };
+
+  write("source.h5", "");
+  CHECK_THAT(messageFor(alone), ContainsSubstring("train.h5: data set 'features': is virtual, but its source "
+                                                  "file 'source.h5' is missing or not HDF5"));
+  folder.write("source.h5", "text");
+  CHECK_THAT(messageFor(alone), ContainsSubstring("'source.h5' is missing or not HDF5"));
+  Hdf5Writer(folder.path("source.h5")).add("y", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
+  CHECK_THAT(messageFor(alone), ContainsSubstring("cannot open its source 'x' in the file 'source.h5'"));
+  Hdf5Writer(folder.path("source.h5")).add("x", H5T_NATIVE_FLOAT, {2, 3}, std::vector<float>{});
+  CHECK_THAT(messageFor(alone), ContainsSubstring("source 'x' in 'source.h5': has never been written"));
+  Hdf5Writer(folder.path("source.h5")).addVirtual("x", H5T_NATIVE_FLOAT, {2, 3}, "deep.h5");
+  CHECK_THAT(messageFor(alone), ContainsSubstring("'source.h5': is virtual, but its source file 'deep.h5'"));
+  Hdf5Writer(folder.path("source.h5")).add("x", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
+  CHECK(loaded() == std::vector<float>{3, 4, 5});
+  write(".", "x");
+  CHECK(loaded() == std::vector<float>{3, 4, 5});
 }
 
 TEST_CASE("HDF5 limits and labels alone", "[data]") {
@@ -186,6 +226,15 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
       file.add("labels", H5T_NATIVE_INT, {0}, std::vector<int>{});
     }
     CHECK_THAT(messageFor(section), ContainsSubstring("'labels': contains no samples"));
+  }
+  SECTION("never written") {
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_FLOAT, {2, 3}, std::vector<float>{});
+      file.add("labels", H5T_NATIVE_INT, {2}, labels);
+    }
+    CHECK_THAT(messageFor(section),
+               ContainsSubstring("train.h5: data set 'features': has never been written"));
   }
   SECTION("not a number") {
     std::vector<float> values = countUp(6);

@@ -96,6 +96,18 @@ TEST_CASE("Bad IDX files get one clear line", "[data]") {
              ContainsSubstring("3 dimensions at byte 3; labels have 1 (is this the file of images?)"));
 }
 
+TEST_CASE("Several gzip streams are one file, which zeros may fill up", "[data]") {
+  const ScratchFolder folder;
+  const std::string content = idxFile({20, 10}, 200);
+  folder.writeGzip("first.gz", content.substr(0, 50));
+  folder.writeGzip("empty.gz", "");
+  folder.writeGzip("last.gz", content.substr(50));
+  const std::string all = folder.read("first.gz") + folder.read("empty.gz") + folder.read("last.gz");
+  const std::vector<float> whole = rawRow(readIdxImages(folder.write("plain", content), 0).samples, 19);
+  for (const std::string& text : {all, all + std::string(1000, '\0')})
+    CHECK(rawRow(readIdxImages(folder.write("all.gz", text), 0).samples, 19) == whole);
+}
+
 TEST_CASE("Bad gzip streams and bad names get one clear line", "[data]") {
   const ScratchFolder folder;
   folder.writeGzip("good.gz", idxFile({20, 10}, 200));
@@ -109,6 +121,11 @@ TEST_CASE("Bad gzip streams and bad names get one clear line", "[data]") {
   flipped[good.size() - 6] = static_cast<char>(flipped[good.size() - 6] ^ 1);
   const std::string checksum = folder.write("checksum.gz", flipped);
   CHECK_THAT(messageOf([&] { readIdxImages(checksum, 0); }), ContainsSubstring("corrupt gzip stream"));
+  for (const std::string& extra : {std::string("x"), "\x1e" + good.substr(1), std::string("\0\x1f", 2)}) {
+    const std::string longer = folder.write("longer.gz", good + extra);
+    CHECK_THAT(messageOf([&] { readIdxImages(longer, 0); }),
+               ContainsSubstring("longer.gz: bytes follow the end of the compressed data, after 212 "));
+  }
 
   CHECK_THAT(messageOf([&] { readIdxImages(folder.path("goad.gz"), 0); }),
              ContainsSubstring("no such file; did you mean 'good.gz'?"));

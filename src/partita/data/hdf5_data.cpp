@@ -10,10 +10,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
+#include <set>
+#include <sstream>
+#include <system_error>
 #include <utility>
 
 namespace partita {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -64,6 +71,94 @@ Hdf5File openFile(const std::string& name) {
   return file;
 }
 
+/// Sources of virtual data sets that have been checked: files and names.
+using Sources = std::set<std::pair<std::string, std::string>>;
+
+/// Where HDF5 looks for the file of a source that `file` names.
+std::vector<fs::path> sourcePlaces(const std::string& source, const fs::path& file) {
+  if (source == ".") return {file};
+  std::vector<fs::path> places;
+  fs::path name = source;
+  if (name.is_absolute()) {
+    places.push_back(name);
+    name = name.filename();
+  }
+  const std::string origin = "${ORIGIN}";
+  const char* prefixes = std::getenv("HDF5_VDS_PREFIX");
+  std::istringstream words(prefixes != nullptr ? prefixes : "");
+  for (std::string prefix; std::getline(words, prefix, ':');) {
+    if (prefix.rfind(origin, 0) == 0)
+      prefix.replace(0, origin.size(), fs::path(file).remove_filename().string());
+    places.push_back(fs::path(prefix) / name);
+  }
+  std::error_code ignored;
+  places.push_back(fs::path(file).remove_filename() / name);
+  places.push_back(name);
+  places.push_back(fs::canonical(file, ignored).remove_filename() / name);
+  return places;
+}
+
+/// The first of these places that HDF5 can open; empty if there is none.
+std::string findSource(const std::string& source, const std::string& file) {
+  std::error_code ignored;
+  for (const fs::path& place : sourcePlaces(source, file))
+    if (fs::is_regular_file(place, ignored) && H5Fis_hdf5(place.c_str()) > 0) return place.string();
+  return {};
+}
+
+bool neverWritten(const Hdf5Dataset& dataset, const Hdf5List& properties) {
+  const Hdf5Space space(H5Dget_space(dataset.get()));
+  if (!space || H5Sget_simple_extent_npoints(space.get()) <= 0) return false;
+  if (H5Pget_external_count(properties.get()) > 0) return false;
+  H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
+  return H5Dget_space_status(dataset.get(), &status) >= 0 && status == H5D_SPACE_STATUS_NOT_ALLOCATED;
+}
+
+using NameOf = ssize_t (*)(hid_t, std::size_t, char*, std::size_t);
+
+/// The name of the file or of the data set (`name_of`) of a part of a virtual data set.
+std::string virtualName(NameOf name_of, const Hdf5List& properties, std::size_t part) {
+  const ssize_t size = name_of(properties.get(), part, nullptr, 0);
+  std::string name(size > 0 ? size : 0, '\0');
+  if (size > 0) name_of(properties.get(), part, name.data(), name.size() + 1);
+  return name;
+}
+
+void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std::string& place,
+                 Sources& checked);
+
+void checkSource(const std::string& source, const std::string& name, const std::string& file,
+                 const std::string& place, Sources& checked) {
+  if ((source + name).find('%') != std::string::npos) return; // "%b" stands for any number
+  const std::string found = findSource(source, file);
+  if (found.empty())
+    throw UserError(place + ": is virtual, but its source file '" + source + "' is missing or not HDF5");
+  std::error_code ignored;
+  if (!checked.emplace(fs::canonical(found, ignored).string(), name).second) return;
+  const Hdf5File opened(H5Fopen(found.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Hdf5Dataset dataset(opened ? H5Dopen2(opened.get(), name.c_str(), H5P_DEFAULT) : -1);
+  if (!dataset)
+    throw UserError(place + ": is virtual, but HDF5 cannot open its source '" + name + "' in the file '" +
+                    source + "'");
+  checkStored(dataset, found, place + ": source '" + name + "' in '" + source + "'", checked);
+}
+
+/// Throws if HDF5 would read the fill value, without an error, because there are no data.
+void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std::string& place,
+                 Sources& checked) {
+  const Hdf5List properties(H5Dget_create_plist(dataset.get()));
+  if (!properties) failRead(place);
+  if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) {
+    if (neverWritten(dataset, properties)) throw UserError(place + ": has never been written");
+    return;
+  }
+  std::size_t parts = 0;
+  if (H5Pget_virtual_count(properties.get(), &parts) < 0) failRead(place);
+  for (std::size_t part = 0; part < parts; ++part)
+    checkSource(virtualName(H5Pget_virtual_filename, properties, part),
+                virtualName(H5Pget_virtual_dsetname, properties, part), file, place, checked);
+}
+
 Table openTable(hid_t file, const std::string& file_name, const std::string& name) {
   Table table{file_name + ": data set '" + name + "'",
               Hdf5Dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT))};
@@ -79,6 +174,8 @@ Table openTable(hid_t file, const std::string& file_name, const std::string& nam
   table.sizes.resize(rank);
   if (rank > 0 && H5Sget_simple_extent_dims(space.get(), table.sizes.data(), nullptr) < 0)
     failRead(table.place);
+  Sources checked;
+  checkStored(table.id, file_name, table.place, checked);
   return table;
 }
 

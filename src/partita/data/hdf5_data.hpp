@@ -6,7 +6,9 @@ namespace partita {
 
 /// The two files of a deck of kind `hdf5`: features [n, ...] of a numeric type (unsigned bytes stay bytes,
 /// all other types become float) and integer labels [n], in the data sets named by the deck. The dimensions
-/// after n are the shape of a sample. Errors are UserError with the file, the data set and the sample.
+/// after n are the shape of a sample. Data sets that were never written, and virtual ones without their
+/// sources, are refused, since HDF5 would read their fill value. Errors are UserError with the file, the data
+/// set and the sample.
 LoadedSets readHdf5(const DataSection& section, Need need);
 
 } // namespace partita

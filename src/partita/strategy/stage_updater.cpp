@@ -220,6 +220,7 @@ constexpr std::int64_t patience = 100; // steps that may be skipped one after an
 
 /// Skips the update of this batch: restores statistics, and scores if the loss was not finite.
 void StageUpdater::skipStep(const ExecSpace& space) {
+  if (_before_update) _before_update();
   if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _local.stage.statistics(), _statistics);
   if (_local.score.bad(space)) _local.score.restore(space); // otherwise the loss is valid and reported
   _rate = rateNow();
@@ -286,6 +287,16 @@ void finishUpdates(const ExecSpace& space, const std::vector<StageUpdater*>& upd
   for (StageUpdater* updater : updaters) updater->finishUpdate(space);
 }
 
+namespace {
+
+[[noreturn]] void failInfiniteGradient(const LocalStage& local, std::int64_t step) {
+  throw RunError("stage " + std::to_string(local.index() + 1) + ": the gradient is not finite at step " +
+                 std::to_string(step) +
+                 " (try a smaller optimiser/learning_rate, standardised data, or optimiser/clip_norm)");
+}
+
+} // namespace
+
 StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample) {
   if (_gated) readGate(space);
   const Score::Sums own = _local.score.take(space);
@@ -304,6 +315,8 @@ StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_numbe
   report.samples_per_second = static_cast<double>((_step - _reported) * _batch) / secondsBetween(_since, now);
   report.flops_per_second = report.samples_per_second * flops_per_sample;
   report.gradient_norm = std::sqrt(_squares ? *_squares : _norm.squaredNorm(space));
+  // A loss can stay finite, because ReLU passes no NaN on.
+  if (!_checks && !std::isfinite(report.gradient_norm)) failInfiniteGradient(_local, _step);
   _reported = _step;
   _since = now;
   return report;

@@ -100,10 +100,10 @@ class StageUpdater {
 
   /// Throws RunError if a loss since the last report was not finite; waits for the device.
   void failIfDiverged(const ExecSpace& space, const Tape& tape, const TypedMatrix& in) const;
-  /// Sets a function to be called each time before parameters and optimiser change.
+  /// Sets a function to be called each time before parameters and optimiser change, or might have changed.
   void beforeUpdate(std::function<void()> call) { _before_update = std::move(call); }
   /// Reports on the steps since the last report, over all replicas; waits for the device. Collective over the
-  /// replicas.
+  /// replicas. Throws RunError if the last gradient is not finite, unless such steps are skipped.
   StepReport report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample);
   /// Excludes time spent elsewhere (an evaluation) from the samples per second of the next report.
   void pause(double seconds) {

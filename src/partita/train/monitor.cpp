@@ -97,9 +97,15 @@ bool Monitor::trainsTogether(const StepReport& report) const {
 void Monitor::take(const StepReport& report) {
   _latest[report.stage] = report;
   if (_history != nullptr) _history->add(seconds(), placedInRun(report));
-  // Stages that train together report at the same time: they get one line, when the slowest has reported.
-  const auto lags = [&](const StepReport& latest) { return latest.step < report.step; };
-  if (!trainsTogether(report) || std::none_of(_latest.begin() + 1, _latest.end(), lags)) show(report);
+  if (!trainsTogether(report)) return show({report});
+  // Stages that train together report on the same steps: they get one line, when the slowest has reported.
+  std::vector<StepReport>& of_step = _waiting[report.step];
+  of_step.push_back(report);
+  if (of_step.size() + 1 < _latest.size()) return;
+  std::sort(of_step.begin(), of_step.end(),
+            [](const StepReport& a, const StepReport& b) { return a.stage < b.stage; });
+  show(of_step);
+  _waiting.erase(report.step);
 }
 
 double Monitor::shareDone() const {
@@ -114,19 +120,17 @@ double Monitor::shareDone() const {
   return std::min(1.0, done / total);
 }
 
-void Monitor::show(const StepReport& report) {
+void Monitor::show(const std::vector<StepReport>& stages) {
+  const StepReport& report = stages.front();
   const bool together = trainsTogether(report);
-  const std::int64_t first = together ? 1 : report.stage,
-                     last = together ? _grid.plan().stages : report.stage;
   double flops = 0.0, samples = report.samples_per_second;
   std::string losses;
-  for (std::int64_t stage = first; stage <= last; ++stage) {
-    const StepReport& latest = _latest[stage];
+  for (const StepReport& stage : stages) {
     char loss[32];
-    std::snprintf(loss, sizeof loss, " %.4f", latest.loss);
+    std::snprintf(loss, sizeof loss, " %.4f", stage.loss);
     losses += loss;
-    flops += latest.flops_per_second;
-    samples = std::min(samples, latest.samples_per_second);
+    flops += stage.flops_per_second;
+    samples = std::min(samples, stage.samples_per_second);
   }
   std::string who;
   if (recovering(report.stage)) who = "recovery ";

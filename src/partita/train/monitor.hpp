@@ -8,6 +8,7 @@
 #include "partita/train/history.hpp"
 #include "partita/train/worker_history.hpp"
 
+#include <map>
 #include <memory>
 #include <set>
 
@@ -49,7 +50,7 @@ class Monitor : public Observer {
 
  private:
   void take(const StepReport& report);
-  void show(const StepReport& report);
+  void show(const std::vector<StepReport>& stages); ///< reports on one step
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);
   /// The step count of the history continues through the recovery, whose own steps begin again at 1.
   template <class Report>
@@ -70,8 +71,9 @@ class Monitor : public Observer {
   std::int64_t _sent = 0;
   std::vector<std::int64_t> _heard; ///< number of reports from each rank, on rank 0
   double _elapsed_before, _share_before = 0.0;
-  std::vector<StepReport> _latest; ///< by stage; 0: the joined network
-  std::set<std::size_t> _warned;   ///< stages that did not learn
+  std::vector<StepReport> _latest;                          ///< by stage; 0: the joined network
+  std::map<std::int64_t, std::vector<StepReport>> _waiting; ///< by step, until all stages have reported
+  std::set<std::size_t> _warned;                            ///< stages that did not learn
   Clock::time_point _start = Clock::now();
   IdleHook _hook;
 };

@@ -123,6 +123,9 @@ class Calibrations(support.RunTest):
             with self.subTest(text):
                 result = run("plan", "calibrate", "--quick", "--noise", text, "-o", file)
                 self.assertRefused(result, f"--noise: '{text}' is not a number in [0, 1000000]")
+        small = self.write("small.toml", support.SMALL_DECK.replace("batch = 40", "batch = 4000"))
+        for command in (["calibrate", small, "--quick"], ["place", small, "-o", self.folder / "placed.toml"]):
+            self.assertRefused(run("plan", *command), "a batch of 4000 samples is larger than the training set of 600")
         deck = self.write("deck.toml", DECK.read_text())
         self.assertRefused(run("plan", "calibrate", deck, "-o", deck), "deck.toml")
         self.assertEqual(deck.read_text(), DECK.read_text())

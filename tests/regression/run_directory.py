@@ -104,6 +104,27 @@ class Summary(support.RunTest):
         self.assertEqual(len(summary["stage_accuracy"]), 1)
 
 
+class Progress(support.RunTest):
+    def test_long_path(self):
+        """Open MPI once had room for 256 characters."""
+        (self.folder / ("a" * 200)).mkdir()
+        train(self.folder / ("a" * 200) / ("b" * 200), self.deck, "run/epochs=1")
+
+    def test_losses_of_a_line_are_of_one_step(self):
+        """Also where the first stage is far ahead of the last one."""
+        layers = 'network/layers=[{type="dense",units=256,activation="relu",repeat=5},{type="dense"}]'
+        result = run("train", self.deck, layers, "strategy/stages=3", "strategy/cuts=flops", "run/log_every=1", "run/steps=12",
+                     "-d", self.folder / "run", ranks=3)
+        self.assertDone(result)
+        shown = re.findall(r"step (\d+)/12 +loss ([0-9.]+) ([0-9.]+) ([0-9.]+) ", result.stdout)
+        self.assertEqual(len(shown), 12, result.stdout)
+        with (self.folder / "run" / "history.csv").open(newline="") as file:
+            kept = {(row["step"], row["stage"]): float(row["loss"]) for row in csv.DictReader(file) if row["event"] == "step"}
+        for step, *losses in shown:
+            for stage, loss in enumerate(losses, 1):
+                self.assertAlmostEqual(float(loss), kept[step, str(stage)], delta=6e-5)
+
+
 class Files(support.RunTest):
     def setUp(self):
         super().setUp()

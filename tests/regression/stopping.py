@@ -206,6 +206,25 @@ class Stopping(support.RunTest):
                     self.assertDone(run("info", path))
                 train(self.kept, self.deck, *overrides, "-r", "latest", "optimiser/learning_rate=0.001", ranks=ranks)
 
+    def test_infinite_gradient(self):
+        """ReLU makes 0 of NaN, so that the loss may stay finite."""
+        values = [[3e38 * (-1) ** (i // 4 + j // 4) if i % 6 == 5 else (i * 7 + j * 3) % 5 for j in range(32)] for i in range(120)]
+        rows = [f"{i % 4} " + " ".join(f"{j + 1}:{value}" for j, value in enumerate(row)) for i, row in enumerate(values)]
+        self.write("data.svm", "\n".join(rows) + "\n")
+        deck = self.write("relu.toml", """[data]
+kind = "libsvm"
+train_file = "data.svm"
+test_file = "data.svm"
+standardise = "none"
+[network]
+layers = [{ type = "dense", units = 64, activation = "relu", repeat = 3 }, { type = "dense" }]
+[training]
+batch = 2
+""")
+        result = run("train", deck, "run/steps=60", "run/log_every=6", f"data/path={self.folder}")
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertRegex(result.stderr, "stage 1: the (gradient|loss) is not finite at step ")
+
     def test_divergence_in_the_last_step(self):
         for ranks in (1, 2):
             result = run("train", self.deck, "strategy/kind=joint", "optimiser/kind=sgd", "optimiser/learning_rate=1e30",

@@ -9,8 +9,10 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fcntl.h>
 #include <iostream>
@@ -45,6 +47,16 @@ void occupyStandardDescriptors() {
 }
 
 /// Removes half-written output before the program ends.
+/// HDF5 does not use shared file positions, but Open MPI prepares them for each file. By a semaphore (sm)
+/// that is named after the file alone: one that a killed process leaves would block all later runs on the
+/// node. By a lock file, whose name has room for 256 characters. Or by two files per rank, which are many.
+void chooseSharedPositions(int argc, char** argv) {
+  constexpr std::size_t longest_directory = 150; // characters
+  const bool has_long =
+      std::any_of(argv, argv + argc, [](const char* word) { return std::strlen(word) > longest_directory; });
+  setenv("OMPI_MCA_sharedfp", has_long ? "^sm,lockedfile" : "^sm", 0);
+}
+
 void endBySignal(int signal) {
   OutputFile::removeUnfinished();
   std::signal(signal, SIG_DFL);
@@ -197,9 +209,7 @@ int main(int argc, char** argv) {
   // Files are renamed when they are complete, so nobody reads a file that is being written; and some cluster
   // file systems do not support locks.
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
-  // Shared file positions, which HDF5 does not use: Open MPI guards them by a semaphore that is named after
-  // the file alone. One that a killed process leaves would block all later runs on the node.
-  setenv("OMPI_MCA_sharedfp", "^sm,lockedfile", 0);
+  chooseSharedPositions(argc, argv);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // our own messages report errors in one line, also at exit
   chooseDevice(argc, argv);
   const MpiEnvironment mpi(argc, argv);

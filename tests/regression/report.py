@@ -193,10 +193,14 @@ class Reports(support.RunTest):
         drawn = [title for figure in page.figures.values() for title in figure["titles"] if " ms from " in title]
         self.assertEqual(len(drawn), len(events))
         start = min(event["ts"] for event in events)
-        wanted = {f"{'forward' if event['cat'] == 'F' else 'backward'} {event['name'][1:]}, replica {event['pid']}, "
-                  f"rank {event['tid']}\n{event['dur'] / 1e3:.3f} ms from {(event['ts'] - start) / 1e3:.3f} ms"
-                  for event in events}
-        self.assertEqual(set(drawn), wanted)
+        wanted = sorted((f"{'forward' if event['cat'] == 'F' else 'backward'} {event['name'][1:]}, replica {event['pid']}, "
+                         f"rank {event['tid']}", (event["ts"] - start) / 1e3, event["dur"] / 1e3) for event in events)
+        title = re.compile(r"(.*)\n(\d+\.\d{3}) ms from (\d+\.\d{3}) ms")
+        found = sorted((name, float(begin), float(time)) for name, time, begin in (title.fullmatch(text).groups() for text in drawn))
+        self.assertEqual([name for name, *_ in found], [name for name, *_ in wanted])
+        for (_, *times), (_, *exact) in zip(found, wanted):
+            for time, value in zip(times, exact):
+                self.assertAlmostEqual(time, value, delta=0.00051)
         for (name, forward, backward, _), (pid, tid) in zip(page.table("Milliseconds by operation")[1:],
                                                             ((0, 0), (0, 1), (1, 0), (1, 1))):
             self.assertEqual(name, f"replica {pid}, rank {tid}")

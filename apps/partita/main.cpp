@@ -47,9 +47,10 @@ void occupyStandardDescriptors() {
 }
 
 /// Removes half-written output before the program ends.
-/// HDF5 does not use shared file positions, but Open MPI prepares them for each file. By a semaphore (sm)
-/// that is named after the file alone: one that a killed process leaves would block all later runs on the
-/// node. By a lock file, whose name has room for 256 characters. Or by two files per rank, which are many.
+/// Open MPI prepares shared file positions for each file, although HDF5 does not use them. Its component `sm`
+/// makes a semaphore that is named after the file alone; one that a killed process leaves would block all
+/// later runs on the node. `lockedfile` makes a lock file, whose path has room for 256 characters. What is
+/// left makes two files per rank, so only long paths use it.
 void chooseSharedPositions(int argc, char** argv) {
   constexpr std::size_t longest_directory = 150; // characters
   const bool has_long =

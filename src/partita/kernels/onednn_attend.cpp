@@ -106,14 +106,13 @@ struct Block {
     return (sample * shape.heads + head + row / rows) * shape.positions + query + row % rows;
   }
   KOKKOS_INLINE_FUNCTION std::int64_t seen(std::int64_t row) const { return query + row % rows + 1; }
-  std::int64_t scores() const { return heads * rows * keys(); }
   /// Of a matrix of scores.
   HeadMatrices matrices(Precision precision, void* data) const {
     return {precision, data, rows * keys(), keys()};
   }
 };
 
-/// Matrices of the heads of a block in [places, row], from a position on.
+/// The matrices of a block's heads, which lie side by side in rows of places; they begin at a position.
 HeadMatrices headsOf(const TypedMatrix& values, const AttentionShape& shape, const Block& block,
                      std::int64_t third = 0, std::int64_t position = 0) {
   const TypedMatrix part = values.rowsFrom(block.sample * shape.positions + position, 1)

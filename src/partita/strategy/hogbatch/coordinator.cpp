@@ -217,16 +217,16 @@ double Coordinator::nap() const {
 
 /// Counts a batch that has changed the model, or whose update was dropped.
 void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkResult& result) {
-  WorkerCounts& report = _state.workers[worker];
+  WorkerCounts& totals = _state.workers[worker];
   const bool counts = result.applied.version >= 0;
   _last_rate = order.rate;
-  report.batches += 1;
-  report.examples += order.count;
-  report.updates += counts ? 1 : 0;
-  report.dropped += counts ? 0 : 1;
-  report.lost += result.applied.lost;
-  report.staleness_sum += static_cast<double>(result.applied.staleness);
-  report.staleness_max = std::max(report.staleness_max, result.applied.staleness);
+  totals.batches += 1;
+  totals.examples += order.count;
+  totals.updates += counts ? 1 : 0;
+  totals.dropped += counts ? 0 : 1;
+  totals.lost += result.applied.lost;
+  totals.staleness_sum += static_cast<double>(result.applied.staleness);
+  totals.staleness_max = std::max(totals.staleness_max, result.applied.staleness);
   _state.version = std::max(_state.version, result.applied.version + 1);
   _report.count(order.count);
   _controller.finished(workerGroup(_section, worker), 1, counts ? 1 : 0, order.count, result.seconds,
@@ -234,7 +234,7 @@ void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkR
   if (_log != nullptr) {
     _log->add({order.number, static_cast<std::int64_t>(worker), order.epoch, order.first, order.count,
                order.row, order.total, result.read, result.applied.version, result.applied.rate, order.decay,
-               report.shared});
+               totals.shared});
   }
 }
 

@@ -46,11 +46,11 @@ void occupyStandardDescriptors() {
   if (file >= 0) close(file);
 }
 
-/// Removes half-written output before the program ends.
 /// Open MPI prepares shared file positions for each file, although HDF5 does not use them. Its component `sm`
 /// makes a semaphore that is named after the file alone; one that a killed process leaves would block all
 /// later runs on the node. `lockedfile` makes a lock file, whose path has room for 256 characters. What is
-/// left makes two files per rank, so only long paths use it.
+/// left makes two files per rank, so only long paths use it. A run removes such files that an earlier, killed
+/// one left.
 void chooseSharedPositions(int argc, char** argv) {
   constexpr std::size_t longest_directory = 150; // characters
   const bool has_long =
@@ -58,6 +58,7 @@ void chooseSharedPositions(int argc, char** argv) {
   setenv("OMPI_MCA_sharedfp", has_long ? "^sm,lockedfile" : "^sm", 0);
 }
 
+/// Removes half-written output before the program ends.
 void endBySignal(int signal) {
   OutputFile::removeUnfinished();
   std::signal(signal, SIG_DFL);

@@ -113,6 +113,32 @@ TEST_CASE("What a killed run was writing is removed", "[train]") {
   }
 }
 
+TEST_CASE("Empty files of the MPI library beside unfinished files are removed, others stay", "[train]") {
+  const ScratchFolder folder;
+  fs::create_directories(folder.path("checkpoints"));
+  for (const char* left :
+       {".partial-123-45.lock", ".partial.locktest.0", ".partial.data.11", ".partial.metadata.3"}) {
+    for (const char* name : {"parameters.h5", "checkpoints/step-000000010.h5"}) {
+      for (const std::string& content : {std::string(), std::string(8, '\0')}) {
+        folder.write(std::string(name) + left, content);
+        CHECK(messageOf([&] { refuseForeignFiles(folder.path()); }).empty());
+        removeUnfinishedFiles(folder.path());
+        CHECK_FALSE(fs::exists(folder.path(std::string(name) + left)));
+      }
+      folder.write(std::string(name) + left, "somebody's");
+    }
+    folder.write(std::string("mine.h5") + left, "");
+    folder.write(std::string("checkpoints/step-1.h5") + left, "");
+    folder.write(std::string("parameters.h5") + left + ".txt", "");
+  }
+  const auto files = [&] {
+    return std::distance(fs::recursive_directory_iterator(folder.path()), fs::recursive_directory_iterator());
+  };
+  const auto before = files();
+  removeUnfinishedFiles(folder.path());
+  CHECK(files() == before);
+}
+
 TEST_CASE("A copy takes the place of a link to a table that continues", "[train]") {
   const ScratchFolder folder;
   const std::string run = folder.path("run"), table = run + "/history.csv";

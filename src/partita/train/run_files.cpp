@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <string_view>
 
 namespace partita {
@@ -116,6 +117,31 @@ bool isUnfinished(const PartialFile& file) {
   const std::string start = firstBytes(file.path, file.mark.size());
   const bool zeros = start.find_first_not_of('\0') == std::string::npos; // or empty
   return (zeros || start == file.mark) && (file.mark != hdf5_mark || !isForeignHdf5(file.path));
+}
+
+/// Empty files that Open MPI made beside NAME.partial, and that a killed process left. They hold positions
+/// that all ranks share, which HDF5 does not use: at most one number, zero.
+std::vector<std::string> mpiFiles(const std::string& run_directory) {
+  static const std::regex pattern(
+      R"((.*)\.partial(-[0-9]+-[0-9]+\.lock|\.locktest\.[0-9]+|\.(meta)?data\.[0-9]+))");
+  std::vector<std::string> found;
+  std::error_code ignored;
+  const auto search = [&](const std::string& folder, const auto& is_own) {
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      const std::string path = entry.path().string(), name = entry.path().filename().string();
+      std::smatch parts;
+      if (!std::regex_match(name, parts, pattern) || !is_own(parts[1].str())) continue;
+      if (!entry.is_regular_file(ignored) || entry.file_size(ignored) > sizeof(std::int64_t)) continue;
+      if (firstBytes(path, sizeof(std::int64_t)).find_first_not_of('\0') == std::string::npos)
+        found.push_back(path);
+    }
+  };
+  search(run_directory, [](const std::string& name) {
+    return std::any_of(own_files.begin(), own_files.end(),
+                       [&](const OwnFile& file) { return name == file.name; });
+  });
+  search(run_directory + "/" + checkpoint_folder, [](const std::string& name) { return stepOf(name) >= 0; });
+  return found;
 }
 
 /// Renames a link; if `copied`, a copy of the file to which it leads takes its place.
@@ -287,6 +313,7 @@ void removeUnfinishedFiles(const std::string& run_directory) {
   std::error_code ignored;
   for (const PartialFile& file : partialFiles(run_directory))
     if (isUnfinished(file)) fs::remove(file.path, ignored);
+  for (const std::string& path : mpiFiles(run_directory)) fs::remove(path, ignored);
 }
 
 std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than) {

@@ -54,7 +54,7 @@ struct StoredDeck {
 /// the newest checkpoint, up to the first one whose text is `last`: opening a file takes time.
 std::vector<StoredDeck> storedDecks(const std::string& run_directory, const std::string& last = "");
 
-/// Removes what a killed run of ours was writing.
+/// Removes what a killed run of ours was writing, and what its MPI library left beside that.
 void removeUnfinishedFiles(const std::string& run_directory);
 
 /// Renames checkpoints of later steps than that of the file `than` (empty: all), which a later -r latest must

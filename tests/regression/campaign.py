@@ -114,10 +114,11 @@ class Campaign(support.RunTest):
         ranks = job.ranks()
         job.signal(signal.SIGKILL, ranks.values() if number is None else list(ranks.values())[number:number + 1])
         result = job.finish()  # a killed process may wait for the disk
-        if result.returncode != 0:
-            self.hits += 1
+        hit = result.returncode != 0
+        self.hits += 1 if hit else 0
         for path in checkpoints(self.kept).values():
             self.assertShown(path)
+        return hit
 
     def killed_at_random(self, who):
         seconds = self.wanted()[2]
@@ -143,10 +144,11 @@ class Campaign(support.RunTest):
                 self.kill(job, self.random.choice(("all", "one")))
 
     def kill_with_checkpoints(self):
+        """Returns whether the run had not ended before."""
         with self.job() as job:
             count = self.random.randint(1, 2)
             job.wait_for(lambda: len(checkpoints(self.kept)) >= count)
-            self.kill(job, "all")
+            return self.kill(job, "all")
 
     def damage(self, path):
         content = bytearray(path.read_bytes())
@@ -158,13 +160,15 @@ class Campaign(support.RunTest):
         path.write_bytes(content)
 
     def damage_newest(self):
-        self.kill_with_checkpoints()
+        if not self.kill_with_checkpoints():
+            return
         for path in list(checkpoints(self.kept).values())[-1:]:
             self.damage(path)
             self.assertShown(path, (0, 2))
 
     def damage_all(self):
-        self.kill_with_checkpoints()
+        if not self.kill_with_checkpoints():
+            return
         for path in checkpoints(self.kept).values():
             self.damage(path)
             self.assertShown(path, (0, 2))
@@ -220,7 +224,8 @@ class Campaign(support.RunTest):
 
     def read_only(self):
         self.own_disk()
-        self.kill_with_checkpoints()
+        if not self.kill_with_checkpoints():
+            return
         subprocess.run(["mount", "-o", "remount,bind,ro", self.kept], check=True)
         with self.job() as job:
             self.assertRefused(job.finish(), self.kept, "Read-only")

@@ -8,6 +8,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/cost/typical.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"

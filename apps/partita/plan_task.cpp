@@ -4,6 +4,7 @@
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/data/load_data.hpp"
+#include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/run_length.hpp"
 
 #include <array>

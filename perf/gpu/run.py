@@ -6,11 +6,11 @@ tests    unit and gradient tests, and MPI tests with 1, 2 and 4 ranks on one dev
 bits     the same parameters from the same deck twice, from stages, from recomputation, from offloaded optimiser state
 mlp256_b1024, mlp2048_b512, lenet_b128, resnet50_b64, gpt2small_b8
          a training step of this model beside PyTorch, eager and compiled, in float, TF32 and bf16
-memcheck compute-sanitizer on the tests of kernels, where it is installed
+memcheck compute-sanitizer on the tests of kernels, for memory and for races, where it is installed
 profile  kernels by time, where nsys is installed
 
-A part that has a result in results.json is not run again; delete the file to begin anew. Parts that would not end
-within the given minutes are left for the next call. Exit code 1: something failed.
+A part that has ended is not run again; delete results.json to begin anew. The next call also repeats a part that ran
+out of time, whose results so far are kept until then. Exit code 1: something failed.
 """
 import argparse
 import csv
@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -43,20 +44,23 @@ class Kit:
     def __init__(self, out, seconds):
         self.out, self.end = out, time.monotonic() + seconds
         self.file = out / "results.json"
-        self.results = json.loads(self.file.read_text()) if self.file.exists() else {}
+        self.results = json.loads(self.file.read_text()) if self.file.exists() else {}  # of each part
 
     def left(self):
         return self.end - time.monotonic()
 
-    def run(self, command, limit=120, name=None):
-        """Output and exit code of a command; its output is also kept in a file."""
+    def run(self, command, limit=120, name=None, environment=None):
+        """Output and exit code of a command; its output is also kept in a file. No process of it is left behind."""
         limit = max(1.0, min(limit, self.left()))
         try:
-            done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  timeout=limit, cwd=self.out)
-            output, code = done.stdout, done.returncode
-        except subprocess.TimeoutExpired as late:
-            output, code = f"{(late.stdout or b'').decode(errors='replace')}\nstopped after {limit:.0f} s", 124
+            process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       text=True, errors="replace", cwd=self.out, start_new_session=True,
+                                       env={**os.environ, **(environment or {})})
+            try:
+                output, code = process.communicate(timeout=limit)[0], process.returncode
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                output, code = f"{process.communicate()[0]}\nstopped after {limit:.0f} s", 124
         except FileNotFoundError as missing:
             output, code = str(missing), 127
         if name:
@@ -84,8 +88,8 @@ class Kit:
         _, code = self.run(command, limit, f"train-{name}")
         return json.loads((folder / "summary.json").read_text()) if code == 0 else None
 
-    def keep(self, part, rows):
-        self.results[part] = rows
+    def keep(self, part, rows, ended):
+        self.results[part] = {"ended": ended, "rows": rows}
         self.file.write_text(json.dumps(self.results, indent=1) + "\n")
 
 
@@ -104,21 +108,22 @@ def last_line(output):
 
 def smoke(kit):
     output, code = kit.run([PARTITA, "info"], name="info")
-    rows = [row("partita info", code == 0, note=last_line(output))]
+    yield row("partita info", code == 0, note=last_line(output))
     summary = kit.train("demo", "demo.toml", "run/epochs=1", "strategy/kind=joint")
-    return rows + [row("demo, one epoch", summary, summary and summary["test_accuracy"], "accuracy")]
+    yield row("demo, one epoch", summary, summary and summary["test_accuracy"], "accuracy")
+
+
+ON_DEVICE = "[core],[kernels],[nn],[half],[optim],[mixed],[memory]"  # the other unit tests need no device
 
 
 def tests(kit):
-    rows = []
-    commands = [("unit", 1, "partita_unit_tests"), ("gradient", 1, "partita_gradient_tests")]
-    commands += [(f"mpi, {ranks} ranks", ranks, "partita_mpi_tests") for ranks in (1, 2, 4)]
-    for name, ranks, program in commands:
-        if shutil.which(program):
+    commands = [("unit", 1, ["partita_unit_tests", ON_DEVICE]), ("gradient", 1, ["partita_gradient_tests"])]
+    commands += [(f"mpi, {ranks} ranks", ranks, ["partita_mpi_tests"]) for ranks in (2, 4, 1)]
+    for name, ranks, command in commands:
+        if shutil.which(command[0]):
             begin = time.monotonic()
-            output, code = kit.run([*mpirun(ranks), program], 150, f"tests-{name.replace(', ', '-').replace(' ', '')}")
-            rows.append(row(name, code == 0, round(time.monotonic() - begin, 1), "s", last_line(output)))
-    return rows
+            output, code = kit.run([*mpirun(ranks), *command], 60, f"tests-{name.replace(', ', '-').replace(' ', '')}")
+            yield row(name, code == 0, round(time.monotonic() - begin, 1), "s", last_line(output))
 
 
 FEW = ["data/samples=128", "data/test_samples=32"]
@@ -137,7 +142,6 @@ SAME = {
 
 
 def bits(kit):
-    rows = []
     for group, runs in SAME.items():
         first = None
         for name, deck, overrides, ranks in runs:
@@ -145,16 +149,17 @@ def bits(kit):
                                 "run/evaluate_every=0", *overrides, ranks=ranks)
             value = summary["parameters_hash"] if summary else None
             first = first or value
-            rows.append(row(f"{group}: {name}", value and value == first, value and value[:16]))
-    return rows
+            yield row(f"{group}: {name}", value and value == first, value and value[:16])
 
 
 def memcheck(kit):
     tool = shutil.which("compute-sanitizer")
     if not tool:
-        return [row("compute-sanitizer", True, note="not installed: skipped")]
-    output, code = kit.run([tool, "--error-exitcode", 9, "partita_unit_tests", "[nn],[core],[optim]"], 240, "memcheck")
-    return [row("memcheck of kernels", code == 0, note=last_line(output))]
+        yield row("compute-sanitizer", True, note="not installed: skipped")
+        return
+    for check, selected in (("racecheck", "Attention: teams*,[core]"), ("memcheck", "[kernels],[nn],[core],[optim]")):
+        output, code = kit.run([tool, "--tool", check, "--error-exitcode", 9, "partita_unit_tests", selected], 60, check)
+        yield row(f"{check} of kernels", code == 0, note=last_line(output))
 
 
 IMAGES = ["data/kind=noise", "data/image_size=28", "data/classes=47", "data/samples=65536"]
@@ -206,57 +211,63 @@ def ours(kit, name, precision):
         rates, flops = interval_rates(kit, name, precision, every, 5)
     what = f"{name} {precision}: Partita"
     if not rates:
-        return [row(what, False)]
+        yield row(what, False)
+        return
     rate, products = statistics.median(rates), product_rate(kit, precision)
-    rows = [row(what, True, round(1000.0 * batch / rate, 3), "ms", f"{1e-12 * rate * flops:.3g} TFLOP/s")]
+    yield row(what, True, round(1000.0 * batch / rate, 3), "ms", f"{1e-12 * rate * flops:.3g} TFLOP/s")
     if products:
         note = f"of {1e-12 * products:.3g} TFLOP/s that partita info measures"
-        rows.append(row(f"{what}, share of products", True, round(100.0 * rate * flops / products, 1), "%", note))
-    return rows
+        yield row(f"{what}, share of products", True, round(100.0 * rate * flops / products, 1), "%", note)
 
 
 def theirs(kit, name):
-    output, code = kit.run([sys.executable, KIT / "peer.py", name], 240, f"peer-{name}")
+    """What the limit cuts off is compiled floats, which come last."""
+    libraries = {"LD_LIBRARY_PATH": os.environ.get("PARTITA_NODE_LIBRARIES", "")}
+    output, code = kit.run([sys.executable, KIT / "peer.py", name], 75, f"peer-{name}", libraries)
     if code == 3:
-        return [row(f"{name}: PyTorch", True, note="is not installed: skipped")]
-    times = {}
-    for line in output.splitlines():  # each as soon as it is known
-        found = re.fullmatch(r"(\w+ \w+): ([\d.]+) ms", line)
-        if found:
-            times[found[1]] = float(found[2])
-    rows = [row(f"{name}: PyTorch {mode}", True, value, "ms") for mode, value in times.items()]
-    return rows if code == 0 else [*rows, row(f"{name}: PyTorch", False, note=last_line(output))]
+        yield row(f"{name}: PyTorch", True, note="is not installed: skipped")
+        return
+    times = re.findall(r"^(\w+ \w+): ([\d.]+) ms$", output, re.MULTILINE)  # each was printed as soon as it was known
+    for mode, milliseconds in times:
+        yield row(f"{name}: PyTorch {mode}", True, float(milliseconds), "ms")
+    if code != 0:
+        late = code == 124 and times
+        yield row(f"{name}: PyTorch", late, note="not all within the limit" if late else last_line(output))
 
 
 def speed(name, kit):
-    return [*ours(kit, name, "float"), *ours(kit, name, "bf16"), *theirs(kit, name)]
+    yield from ours(kit, name, "bf16")
+    yield from ours(kit, name, "float")
+    yield from theirs(kit, name)
 
 
 def profile(kit):
     tool = shutil.which("nsys")
     if not tool:
-        return [row("nsys", True, note="not installed: skipped")]
+        yield row("nsys", True, note="not installed: skipped")
+        return
     deck, batch, overrides = MODELS["gpt2small_b8"]
     output, code = kit.run([tool, "profile", "--stats=true", "-o", "gpt2", "--force-overwrite=true", PARTITA, "train",
                             kit.deck(deck), "run/steps=5", "run/precision=bf16", f"training/batch={batch}",
                             "run/evaluate_every=0", "data/test_samples=16", *overrides, "-d", kit.out / "runs/profile",
                             "--overwrite"], 120, "profile")
-    return [row("kernels by time in profile.log", code == 0, note=last_line(output))]
+    yield row("kernels by time in profile.log", code == 0, note=last_line(output))
 
 
-# name, function, seconds that it may need
-PARTS = [("smoke", smoke, 60), ("bits", bits, 90), ("tests", tests, 200),
-         *((name, functools.partial(speed, name), 150) for name in MODELS),
-         ("memcheck", memcheck, 120), ("profile", profile, 60)]
+# name, function, seconds without which it is not begun
+PARTS = [("smoke", smoke, 20), ("bits", bits, 40), ("tests", tests, 60),
+         *((name, functools.partial(speed, name), 40) for name in MODELS),
+         ("memcheck", memcheck, 40), ("profile", profile, 20)]
 
 
 def table(results):
     lines = ["| part | what | result | | |", "|---|---|---|---|---|"]
-    for part, rows in results.items():
-        for entry in rows:
+    for part, result in results.items():
+        for entry in result["rows"]:
             value = "" if entry["value"] is None else f"{entry['value']} {entry['unit']}".strip()
-            result = "ok" if entry["ok"] else "FAILED"
-            lines.append(f"| {part} | {entry['name']} | {result} | {value} | {entry['note']} |")
+            lines.append(f"| {part} | {entry['name']} | {'ok' if entry['ok'] else 'FAILED'} | {value} | {entry['note']} |")
+        if not result["ended"]:
+            lines.append(f"| {part} | | ran out of time | | |")
     return "\n".join(lines) + "\n"
 
 
@@ -273,21 +284,22 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     kit = Kit(arguments.out.resolve(), 60.0 * arguments.minutes)
     for name, function, seconds in PARTS:
-        if name in kit.results or (arguments.parts and name not in arguments.parts):
+        if kit.results.get(name, {}).get("ended") or (arguments.parts and name not in arguments.parts):
             continue
         if kit.left() < seconds:
             print(f"{name}: {kit.left():.0f} s are left, it may need {seconds} s; call again for it")
             continue
-        rows = function(kit)
-        if kit.left() <= 0:
-            print(f"{name}: not finished in time; call again for it")
-            continue
-        kit.keep(name, rows)
-        print(f"{name}: {sum(not entry['ok'] for entry in rows)} of {len(rows)} failed", flush=True)
+        rows = []
+        for entry in function(kit):
+            rows.append(entry)
+            kit.keep(name, rows, ended=False)
+        kit.keep(name, rows, ended=kit.left() > 0)
+        late = "" if kit.left() > 0 else "; it ran out of time, call again for it"
+        print(f"{name}: {sum(not entry['ok'] for entry in rows)} of {len(rows)} failed{late}", flush=True)
     text = table(kit.results)
     (kit.out / "results.md").write_text(text)
     print(text)
-    return 0 if all(entry["ok"] for rows in kit.results.values() for entry in rows) else 1
+    return 0 if all(entry["ok"] for result in kit.results.values() for entry in result["rows"]) else 1
 
 
 if __name__ == "__main__":

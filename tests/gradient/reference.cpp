@@ -7,6 +7,7 @@
 #include <map>
 
 #include "layer_probe.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::reference {
 
@@ -16,7 +17,7 @@ constexpr double tolerance = 1e-12; // both compute in double
 
 /// A file of tests/reference, with the results of PyTorch.
 std::map<std::string, Values> reference(const std::string& name) {
-  std::ifstream file(PARTITA_SOURCE_DIR "/tests/reference/" + name);
+  std::ifstream file(sourceDirectory() + "/tests/reference/" + name);
   std::map<std::string, Values> entries;
   std::string entry;
   for (std::size_t count = 0; file >> entry >> count;) {

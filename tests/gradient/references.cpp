@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "layer_probe.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::references {
 
@@ -44,7 +45,7 @@ std::vector<Reference> readReferences(const std::string& path) {
 } // namespace
 
 TEST_CASE("Layers of images do what PyTorch's do", "[gradient]") {
-  const auto references = readReferences(std::string(PARTITA_SOURCE_DIR) + "/tests/reference/images.txt");
+  const auto references = readReferences(sourceDirectory() + "/tests/reference/images.txt");
   CHECK(references.size() >= 18);
   for (const Reference& reference : references) {
     INFO(reference.name);

@@ -304,7 +304,7 @@ class Attack:
             command = ["bash", "-c", self.limits + '"$@"', "bash", *command]
         environment = {**os.environ, **self.environment}
         process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, errors="replace", stdin=subprocess.DEVNULL)
+                                   text=True, errors="replace", stdin=subprocess.DEVNULL, start_new_session=True)
         for pipe in self.readers:
             threading.Thread(target=pipe.read_bytes, daemon=True).start()
         if self.signal:
@@ -322,7 +322,7 @@ class Attack:
         try:
             output, errors = process.communicate(timeout=LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # a shell may be around it
             process.communicate()
             return f"has not ended after {LIMIT_SECONDS} s"
         code = process.returncode

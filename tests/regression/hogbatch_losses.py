@@ -158,6 +158,31 @@ class Losses(hogbatch.RunOfWorkers):
         self.assertIn("lost_step", self.workers()[3])
         self.assertLess(result.seconds, 40)
 
+    def test_stopped_idle_worker_of_another_node(self):
+        """It waits for slower ones at the end of an epoch, so it has no batch that would be missed."""
+        with self.job("run/epochs=40", "run/watchdog=10", "strategy/rule=fixed", "training/batch=200",
+                      "strategy/slowdown=[1, 60, 60]", environment={"PARTITA_LINKS": "node=1"}) as job:
+            ranks = job.all_ranks()
+            job.until(lambda: "epoch 2:" in job.said(), "training")
+            job.signal(signal.SIGSTOP, [ranks[1]])
+            result = job.finish(60)
+        self.assertEnded(result)
+        self.assertWhole(600, 40)
+        self.assertIn("lost_step", self.workers()[1])
+
+    def test_worker_that_comes_back_after_it_was_given_up(self):
+        """While others still have long batches: what it then sends is ignored, because others have its batch."""
+        with self.job("run/epochs=6", "run/watchdog=6", "strategy/rule=fixed", "training/batch=150",
+                      "strategy/slowdown=[400, 400, 400]") as job:
+            ranks = job.all_ranks()
+            job.until(lambda: "epoch 1:" in job.said(), "training")
+            job.signal(signal.SIGSTOP, [ranks[3]])
+            job.until(lambda: "rank 3: the worker is lost" in job.said(), "a loss")
+            job.signal(signal.SIGCONT, [ranks[3]])
+            result = job.finish(90)
+        self.assertEnded(result)
+        self.assertWhole(600, 6)
+
     def test_campaign(self):
         """Random workers, batches and slowdowns; some die, some stop, some of these come back."""
         for number in range(FIRST_ROUND, FIRST_ROUND + ROUNDS):

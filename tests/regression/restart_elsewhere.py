@@ -63,6 +63,16 @@ class Elsewhere(support.RunTest):
             if replicas == 1:  # the same run but for the order of sums
                 self.assertLess(abs(found["test_accuracy"] - summary["test_accuracy"]), 0.1)
 
+    def test_replicas_that_learn_alone_meet_if_no_steps_are_left(self):
+        alone = ["strategy/kind=local-sgd", "strategy/every=7", "optimiser/schedule=constant"]
+        _, checkpoint = self.kept(*alone, "run/steps=14", ranks=2)
+        shorter = train(self.folder / "shorter", self.deck, *alone, "run/steps=10", ranks=2)
+        found, _ = self.go_on(checkpoint, *alone, "run/steps=10", ranks=2)
+        self.assertEqual(found["steps"], 10)
+        self.assertEqual(found["parameters_hash"], shorter["parameters_hash"])
+        again, _ = self.go_on(self.folder / "shorter", *alone, "run/steps=10", ranks=2)
+        self.assertEqual(again["parameters_hash"], shorter["parameters_hash"])
+
     def test_other_cuts_keep_step_and_optimiser(self):
         _, checkpoint = self.kept()
         found, result = self.go_on(checkpoint, "strategy/cuts=[2]", "run/log_every=1")

@@ -124,7 +124,7 @@ const std::vector<BadDeck> wrong_ranges{
     {"[optimiser]\nstep_factor = 0.0",
      "deck.toml:5:15: optimiser/step_factor: the real number 0.0 is out of range (allowed (0, 1])"},
     {"[strategy]\nqueue = 0",
-     "deck.toml:5:9: strategy/queue: the integer 0 is out of range (allowed [1, 1024], batches)"},
+     "deck.toml:5:9: strategy/queue: the integer 0 is out of range (allowed [1, 999], batches)"},
     {"[data]\nclasses = 1",
      "deck.toml:5:11: data/classes: a single class leaves nothing to learn (allowed 0 or >= 2)"},
 };
@@ -182,6 +182,10 @@ const std::vector<BadDeck> wrong_combinations{
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"",
      "deck.toml:5:8: data/test_file: missing; kind 'libsvm' requires it, or data/test_fraction or "
      "data/validation to split the training set"},
+    {"[data]\nkind = \"glyphs\"\ntest_fraction = 0.1",
+     "deck.toml:6:17: data/test_fraction: has no effect when data/kind is 'glyphs', which has a test set of "
+     "its "
+     "own"},
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_file = \"b\"\ntest_fraction = 0.1",
      "deck.toml:8:17: data/test_fraction: has no effect when data/test_file is 'b'"},
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_fraction = 0.5\nvalidation = 0.5",

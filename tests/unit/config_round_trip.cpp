@@ -12,6 +12,7 @@
 #include <random>
 
 #include "support/catch.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::config_round_trip {
 
@@ -19,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path source_dir = PARTITA_SOURCE_DIR;
+const fs::path source_dir = sourceDirectory();
 
 bool sameBits(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
@@ -148,6 +149,7 @@ RunConfig randomConfig(std::mt19937_64& random) {
 void reconcile(RunConfig& c) {
   c.run.steps = 0;
   c.data.kind = DataKind::glyphs;
+  c.data.test_fraction = 0.0; // glyphs have a test set
   c.data.classes = 0;
   c.data.samples += c.training.batch;
   c.training.label_smoothing = 0.0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::core_sources {
 
@@ -27,7 +28,7 @@ std::vector<Source> readSources() {
   const std::regex comment("//[^\n]*"), space("\\s+");
   std::vector<Source> sources;
   for (const char* folder : {"src", "apps"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(PARTITA_SOURCE_DIR) / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(sourceDirectory()) / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".cpp" && extension != ".hpp") continue;
       std::ifstream file(entry.path());
@@ -173,7 +174,7 @@ TEST_CASE("The pages of the rooms name the rooms that they use", "[core]") {
     INFO("room " << room);
     for (const std::string& other : rooms) CHECK(place(other) < place(room));
     std::smatch sentence;
-    std::ifstream file(fs::path(PARTITA_SOURCE_DIR) / "src" / "partita" / room / "README.md");
+    std::ifstream file(fs::path(sourceDirectory()) / "src" / "partita" / room / "README.md");
     const std::string page{std::istreambuf_iterator<char>(file), {}};
     if (!std::regex_search(page, sentence, std::regex("Uses (`[^;.]*|Kokkos[^;.]*)[;.]"))) continue;
     std::set<std::string> named;
@@ -211,7 +212,7 @@ TEST_CASE("Every source includes its own header first, so that headers stand alo
   for (const Source& source : programSources()) {
     const fs::path header = fs::path(source.path).replace_extension(".hpp");
     if (source.path.extension() != ".cpp" || !fs::exists(header)) continue;
-    const auto name = fs::relative(header, fs::path(PARTITA_SOURCE_DIR) / "src").generic_string();
+    const auto name = fs::relative(header, fs::path(sourceDirectory()) / "src").generic_string();
     INFO(source.path);
     if (name.rfind("partita/", 0) == 0) CHECK(source.text.rfind("#include \"" + name + "\"", 0) == 0);
   }

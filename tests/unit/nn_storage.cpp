@@ -9,6 +9,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::nn_storage {
 
@@ -208,8 +209,7 @@ Shape inputOf(const RunConfig& config) {
 TEST_CASE("Every tensor of every deck begins at a multiple of 128 bytes", "[nn]") {
   constexpr std::int64_t odd_classes = 47, most = 1000000;
   int decks = 0, made = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(PARTITA_SOURCE_DIR) + "/input-decks")) {
+  for (const auto& entry : std::filesystem::directory_iterator(sourceDirectory() + "/input-decks")) {
     INFO(entry.path().string());
     const RunConfig config = effective(loadDeck(entry.path().string(), {}));
     const Partition partition =

@@ -1,6 +1,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
+#include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 
 #include <cmath>

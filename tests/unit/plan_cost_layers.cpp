@@ -2,12 +2,13 @@
 
 #include "cost_networks.hpp"
 #include "support/catch.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::plan_cost_layers {
 
 namespace {
 
-const std::string source_dir = PARTITA_SOURCE_DIR;
+const std::string source_dir = sourceDirectory();
 
 std::vector<LayerCost> costsOfDeck(const std::string& name, const Shape& input, std::int64_t classes) {
   const RunConfig config = loadDeck(source_dir + "/input-decks/" + name + ".toml", {});

@@ -1,14 +1,16 @@
 #include "partita/config/deck.hpp"
+#include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/network_plan.hpp"
 
 #include "support/catch.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::plan_cost_paper {
 
 namespace {
 
-const std::string source_dir = PARTITA_SOURCE_DIR;
+const std::string source_dir = sourceDirectory();
 
 /// The numbers of the authors' program, and of an independent closed form, to the digits below.
 constexpr double all_digits = 1e-9;

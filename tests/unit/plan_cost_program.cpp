@@ -87,6 +87,10 @@ TEST_CASE("What stages exchange while they train", "[cost]") {
   CHECK(model.predict(CostStrategy::sil_free, 2).exchanges.empty());
   const Prediction frozen = model.predict(CostStrategy::sil_frozen, 2);
   CHECK(exchangeOf(frozen, ExchangeKind::stage).bytes == Approx(message / 3)); // once in three epochs
+  RunConfig shorter = deckOf("kind = \"sil\"\nstages = 2\ncuts = [2]\n");
+  shorter.run.steps = 10; // of 100 in an epoch: each batch is sent once
+  CHECK(exchangeOf(modelOf(shorter).predict(CostStrategy::sil_frozen, 2), ExchangeKind::stage).bytes ==
+        message);
   const ProgramRun run = model.runFor(frozen);
   CHECK(frozen.epoch_compute >= Approx(100 * (secondsOf(run, 0, 64) + secondsOf(run, 1, 64))));
 }
@@ -192,6 +196,38 @@ TEST_CASE("Sums of gradients are hidden behind the passes", "[cost]") {
   const std::vector<GradientLayer> sixteen{{0.0, 0.0, 1.6e6}};
   const auto distant = [](double) { return SumTime{1.0, 20.0}; };
   CHECK(gradientExchange(sixteen, {1e5, false}, 2, 1.0, distant).seconds == 21.0 + 7.0 + 21.0);
+}
+
+TEST_CASE("Stages sum the statistics of their norms over replicas at the same time", "[cost]") {
+  const std::string convolution = "{ type = \"conv2d\", channels = 8, kernel = 3, padding = 1 }, ",
+                    layers = convolution + "{ type = \"batch-norm\"SYNC }, " + convolution +
+                             "{ type = \"batch-norm\"SYNC }, { type = \"dense\" }";
+  const auto norms = [&](const std::string& sync, const std::string& strategy, int ranks) {
+    std::string text = layers;
+    for (std::size_t at = text.find("SYNC"); at != std::string::npos; at = text.find("SYNC"))
+      text.replace(at, 4, sync);
+    const CostModel model = modelOf(deckOf(strategy, text));
+    return exchangeOf(model.predict(model.task().program->run(ranks)), ExchangeKind::norm);
+  };
+  // Up and down a tree of two replicas: means and squares, gradients of both; the running statistics.
+  const double sums = 2 * (9 + 8 + 17) * 4, average = 2 * 16 * 4;
+  const std::string joint = "kind = \"joint\"\n", all = ", replicas = true";
+  CHECK(norms("", joint, 2).bytes == 2 * average);
+  CHECK(norms(all, joint, 2).bytes == 2 * (sums + average));
+  CHECK(norms(all, joint, 2).messages == 2 * (2 * 3 + 1));
+  const std::string pipeline = "kind = \"pipeline\"\nstages = 2\ncuts = [2]\nmicrobatches = 4\n"
+                               "schedule = \"1f1b\"\nreplicas = 2\n";
+  CHECK(norms(all, pipeline, 4).bytes == 4 * sums + average);
+}
+
+TEST_CASE("The slowest message between stages decides whether it leaves the node", "[cost]") {
+  Cluster cluster = clusterOf();
+  cluster.links.rows = {{4, {1e-6, 1e-10, {}}}, {1 << 20, {1e-3, 1e-9, {}}}};
+  CHECK(cluster.linkAfter(0, 4, 2).latency == 1e-6); // ranks 0-1 and 4-5
+  CHECK(cluster.linkAfter(0, 3, 1).latency == 1e-6); // ranks 0-1
+  CHECK(cluster.linkAfter(0, 3, 4).latency == 1e-3); // ranks 3-4
+  CHECK(cluster.linkAfter(1, 3, 1).latency == 1e-6);
+  CHECK(cluster.linkAfter(3, 8, 1).latency == 1e-3);
 }
 
 TEST_CASE("Flows on the most loaded cable", "[cost]") {

@@ -1,3 +1,4 @@
+#include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/cost/offload_time.hpp"
 #include "partita/plan/cost/recomputation.hpp"
@@ -110,7 +111,8 @@ TEST_CASE("What recomputed layers send and copy is sent and copied again", "[cos
     return normSeconds(
         modelOf(deckOf(block(norm, recompute) + last), {3, 8, 8}, cluster).predict(CostStrategy::data, 2));
   };
-  CHECK(norms(true) == Approx(1.5 * norms(false))); // mean and variance again, not their gradients
+  // Mean and variance again, not their gradients or the mean of the running ones: six sums instead of four.
+  CHECK(norms(true) == Approx(1.5 * norms(false)).epsilon(1e-3));
 }
 
 TEST_CASE("A network that was timed has its time without recomputation", "[cost]") {

@@ -9,12 +9,13 @@
 #include <memory>
 
 #include "support/catch.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::plan_deck_placement {
 
 TEST_CASE("A deck is placed about as well as any cuts, replicas and microbatches allow",
           "[plan][placement]") {
-  RunConfig deck = effective(loadDeck(std::string(PARTITA_SOURCE_DIR) + "/input-decks/demo.toml", {}));
+  RunConfig deck = effective(loadDeck(sourceDirectory() + "/input-decks/demo.toml", {}));
   std::vector<LayerPlan> layers = planNetwork(deck.network, {784}, 47);
   const auto count = static_cast<std::int64_t>(layers.size());
   CostTask task;
@@ -83,7 +84,7 @@ TEST_CASE("A deck is placed about as well as any cuts, replicas and microbatches
 }
 
 TEST_CASE("A placed deck has the step that the cost model predicts for it", "[plan][placement]") {
-  RunConfig deck = effective(loadDeck(std::string(PARTITA_SOURCE_DIR) + "/input-decks/demo.toml", {}));
+  RunConfig deck = effective(loadDeck(sourceDirectory() + "/input-decks/demo.toml", {}));
   deck.training.batch = 96;
   Cluster cluster;
   cluster.node_ranks = 2;

@@ -6,12 +6,13 @@
 #include "partita/plan/window_plan.hpp"
 
 #include "support/catch.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::plan_images {
 
 namespace {
 
-const std::string source_dir = PARTITA_SOURCE_DIR;
+const std::string source_dir = sourceDirectory();
 
 std::vector<LayerPlan> planOf(const std::string& layers, const Shape& shape) {
   const RunConfig config = parseDeck("[network]\nlayers = [" + layers + ", { type = \"dense\" }]\n", "deck");

@@ -16,13 +16,14 @@
 #include <tuple>
 
 #include "support/catch.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::plan_search {
 
 namespace {
 
 Transformer llama2() {
-  return loadTransformer(std::string(PARTITA_SOURCE_DIR) + "/models/llama2-7b.toml");
+  return loadTransformer(sourceDirectory() + "/models/llama2-7b.toml");
 }
 
 /// Kind and size of an operator, and an operator that precedes another.
@@ -148,15 +149,14 @@ TEST_CASE("All model files can be read and built", "[plan][search]") {
        {"bert-large", "megatron-bert", "gpt2-xl", "megatron-gpt2-xl", "megatron-gpt2-54", "megatron-gpt2-72",
         "megatron-gpt3", "opt-350m", "llama2-7b"}) {
     INFO(name);
-    const Transformer model = loadTransformer(std::string(PARTITA_SOURCE_DIR) + "/models/" + name + ".toml");
+    const Transformer model = loadTransformer(sourceDirectory() + "/models/" + name + ".toml");
     REQUIRE(divides(model, model.expert_parts));
     const ModelChain chain = chainOf(model, static_cast<int>(model.least_parts), 1);
     REQUIRE(chain.chain.size() == static_cast<std::size_t>(model.layers) + 2);
   }
   // About the sizes that the names say.
   const auto parameters = [](const std::string& name) {
-    const ModelChain chain =
-        chainOf(loadTransformer(std::string(PARTITA_SOURCE_DIR) + "/models/" + name), 1, 1);
+    const ModelChain chain = chainOf(loadTransformer(sourceDirectory() + "/models/" + name), 1, 1);
     double sum = 0.0;
     for (std::size_t i = 0; i + 1 < chain.chain.size(); ++i) sum += chain.layers[chain.chain[i]].parameters;
     return sum;
@@ -184,8 +184,7 @@ TEST_CASE("Devices that share a layer have equal parts of its products", "[plan]
 }
 
 TEST_CASE("The layers of a deck become operators", "[plan][search]") {
-  const RunConfig deck =
-      effective(loadDeck(std::string(PARTITA_SOURCE_DIR) + "/input-decks/resnet-emnist.toml", {}));
+  const RunConfig deck = effective(loadDeck(sourceDirectory() + "/input-decks/resnet-emnist.toml", {}));
   const std::vector<LayerPlan> layers = planNetwork(deck.network, {1, 28, 28}, 47);
   const ModelChain chain = chainOf(layers, 3);
   REQUIRE(chain.layers.size() == layers.size());
@@ -195,6 +194,24 @@ TEST_CASE("The layers of a deck become operators", "[plan][search]") {
     REQUIRE(chain.layers[i].parameters == static_cast<double>(layers[i].parameters()));
     for (const auto& [from, to] : chain.layers[i].graph.edges) REQUIRE(from < to);
   }
+}
+
+TEST_CASE("Pooling works on all places of its windows, but keeps one value of each", "[plan][search]") {
+  const RunConfig deck =
+      parseDeck("[network]\nlayers = [{type = \"max-pool\", kernel = 3, stride = 3}, {type = "
+                "\"dense\"}]\n",
+                "deck");
+  const ModelChain chain = chainOf(planNetwork(deck.network, {8, 9, 9}, 10), 2);
+  const GraphLayer& pooling = chain.layers.front();
+  CHECK(pooling.activations == 2 * 8 * 3 * 3);
+  const Accelerator accelerator = referenceAccelerator();
+  const LatencyOptions options;
+  LatencyEstimator estimator(accelerator, options, 1e9, 1);
+  GraphOperator narrow = pooling.graph.operators.front();
+  narrow.taps = 1.0;
+  narrow.elements *= 9.0;
+  CHECK(estimator.seconds(pooling.graph.operators.front(), Direction::forward, true) ==
+        estimator.seconds(narrow, Direction::forward, true));
 }
 
 TEST_CASE("A product takes in what alone follows it", "[plan][search]") {

@@ -11,9 +11,11 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <mutex>
 #include <numeric>
 #include <sstream>
 #include <unistd.h>
+#include <utility>
 
 namespace partita {
 
@@ -25,7 +27,7 @@ std::atomic<int> files_together{0};
 constexpr double abort_patience = 5.0; // s: for a job that rank 0 has ended, with its own message
 constexpr double start_patience = 7.0; // s: for a new start, in which no rank computes for long
 
-bool any_lost = false;
+std::atomic<bool> any_lost{false};
 /// Its number alone may belong to another one after its death.
 struct Process {
   pid_t number;
@@ -34,6 +36,7 @@ struct Process {
 std::vector<Process> given_up; ///< of this node, not responding: nobody else ends them
 LossWatch* watch_that_goes_on = nullptr;
 std::vector<Process> other_processes; ///< of the job, as far as they are visible
+std::mutex of_processes;              ///< a watch may end the job while another one begins
 std::atomic<bool> ends_job{false};
 std::atomic<bool> goes_on{false};
 
@@ -111,10 +114,14 @@ LossWatch::~LossWatch() {
 
 void LossWatch::beginThread() {
   ends_job = _comm.rank() == 0;
-  other_processes.clear();
+  std::vector<Process> others;
   for (std::size_t i = 0; i < _processes.size(); i += 2)
     if (_processes[i] != 0.0 && _processes[i] != static_cast<double>(getpid()))
-      other_processes.push_back({static_cast<pid_t>(_processes[i]), _processes[i + 1]});
+      others.push_back({static_cast<pid_t>(_processes[i]), _processes[i + 1]});
+  {
+    const std::lock_guard<std::mutex> lock(of_processes);
+    other_processes = std::move(others);
+  }
   if (_after == After::go_on) {
     goes_on = true;
     watch_that_goes_on = this;
@@ -257,6 +264,7 @@ void LossWatch::fail(const std::string& text) const {
 
 void LossWatch::endOthers() {
   if (!ends_job || !launcherGoesOn()) return;
+  const std::lock_guard<std::mutex> lock(of_processes);
   killAll(other_processes);
 }
 

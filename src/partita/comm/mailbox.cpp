@@ -1,5 +1,7 @@
 #include "partita/comm/mailbox.hpp"
 
+#include "partita/comm/lasting.hpp"
+
 #include <utility>
 
 namespace partita {
@@ -67,13 +69,13 @@ Mailbox::Message Mailbox::waitAny(const std::vector<Tag>& tags, const char* what
 /// A rank is done when it has received as many messages as all others together have sent to it.
 void Mailbox::close() {
   _closed = true;
-  std::int64_t expected = 0;
+  const Lasting<std::int64_t> expected;
   Request request;
-  PARTITA_MPI(MPI_Ireduce_scatter_block(_sent.data(), &expected, 1, MPI_INT64_T, MPI_SUM, _comm.get(),
+  PARTITA_MPI(MPI_Ireduce_scatter_block(_sent.data(), &*expected, 1, MPI_INT64_T, MPI_SUM, _comm.get(),
                                         request.start({WaitedFor::Kind::all, "number of messages"})));
   request.wait();
   Waiting waiting({WaitedFor::Kind::any, "last messages"});
-  for (poll(); _received < expected || !_outgoing.empty(); poll()) waiting.pause();
+  for (poll(); _received < *expected || !_outgoing.empty(); poll()) waiting.pause();
   waiting.over();
 }
 

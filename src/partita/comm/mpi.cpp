@@ -1,5 +1,6 @@
 #include "partita/comm/mpi.hpp"
 
+#include "partita/comm/lasting.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/loss_watch.hpp"
 #include "partita/comm/wait.hpp"
@@ -9,9 +10,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -22,24 +21,6 @@ namespace {
 WaitedFor everyone(const char* what) {
   return {WaitedFor::Kind::all, what};
 }
-
-/// Values of a collective operation. Never freed if an exception ends the wait for it, as MPI may write to
-/// them later.
-template <class T>
-class Shared {
- public:
-  explicit Shared(std::vector<T> values) : _values(new std::vector<T>(std::move(values))) {}
-  ~Shared() {
-    if (std::uncaught_exceptions() > 0) static_cast<void>(_values.release());
-  }
-  Shared(const Shared&) = delete;
-  Shared& operator=(const Shared&) = delete;
-  std::vector<T>& operator*() const { return *_values; }
-  T* data() const { return _values->data(); }
-
- private:
-  std::unique_ptr<std::vector<T>> _values;
-};
 
 } // namespace
 
@@ -172,12 +153,12 @@ void Communicator::reduce(void* values, std::int64_t count, MPI_Datatype type, M
   int bytes = 0;
   PARTITA_MPI(MPI_Type_size(type, &bytes));
   const auto* const begin = static_cast<const char*>(values);
-  const Shared<char> all(std::vector<char>(begin, begin + bytes * count));
+  const Lasting<std::vector<char>> all(std::vector<char>(begin, begin + bytes * count));
   Request request;
-  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, all.data(), mpiCount(count), type, operation, _comm,
+  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, all->data(), mpiCount(count), type, operation, _comm,
                              request.start(everyone("reduction"))));
   request.wait();
-  if (count > 0) std::memcpy(values, all.data(), (*all).size());
+  if (count > 0) std::memcpy(values, all->data(), all->size());
   if (!linkModel().slow()) return;
   const double due = SlowLink().summed(bytes * count, _size); // counted from the arrival of the last rank
   Waiting waiting(everyone("reduction"));
@@ -214,10 +195,11 @@ std::int64_t Communicator::total(std::int64_t value) const {
 }
 
 std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
-  const std::vector<std::int64_t> none(static_cast<std::size_t>(_size), 0);
-  const Shared<std::int64_t> own({value}), values(none);
+  const Lasting<std::int64_t> own(value);
+  const Lasting<std::vector<std::int64_t>> values(
+      std::vector<std::int64_t>(static_cast<std::size_t>(_size), 0));
   Request request;
-  PARTITA_MPI(MPI_Igather(own.data(), 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, 0, _comm,
+  PARTITA_MPI(MPI_Igather(&*own, 1, MPI_INT64_T, values->data(), 1, MPI_INT64_T, 0, _comm,
                           request.start(everyone("gathering"))));
   request.wait();
   return *values;

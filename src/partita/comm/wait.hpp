@@ -49,7 +49,8 @@ class Waiting {
   Clock::time_point _start{}, _last{}; ///< of the pauses; not set before the first
 };
 
-/// Completes a request. Every wait of the main thread for other ranks uses this function or Waiting.
+/// Completes a request. Waits of the main thread for other ranks use this function or Waiting, except for
+/// short collective calls of the set-up.
 void wait(MPI_Request& request, const WaitedFor& what, MPI_Status* status = MPI_STATUS_IGNORE);
 
 /// Calls a function repeatedly while the thread that created the hook waits, for the lifetime of the hook;

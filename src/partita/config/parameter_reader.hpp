@@ -1,8 +1,8 @@
 #pragma once
 
+#include "partita/config/diagnostics.hpp"
 #include "partita/config/parameter_table.hpp"
 #include "partita/config/toml_tree.hpp"
-#include "partita/config/validate.hpp"
 
 #include <string>
 

@@ -31,8 +31,8 @@ Section describeRun(RunSection& run) {
       "precision", choice(run.precision),
       "parameters, gradients and activations: float, or rounded to 16 bits with float master weights");
   section.add("cluster", &run.cluster,
-              "cluster description from which the run predicts its time and memory, which it compares with "
-              "the measured ones; empty: no prediction");
+              "description of the cluster; the run uses it to predict its time and memory, and compares them "
+              "with the measured values; empty: no prediction");
   return section;
 }
 
@@ -191,8 +191,8 @@ void addLabels(Section& section, StrategySection& strategy) {
       "head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
       "learned: number of later layers that a head repeats, along with the pooling before the last "
       "layer: the next ones, or in residual networks of images first those that change the shape; "
-      "-1: automatic, which is 0; but if strategy/head is not set and the next layer is a residual layer "
-      "of images: 1, or 2 if at least four follow");
+      "-1: 0, unless strategy/head is not set and the next layer is a residual layer of images; then 1, or "
+      "2 if at least four residual layers follow");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "
@@ -249,7 +249,7 @@ void addTransport(Section& section, StrategySection& strategy) {
       "its output by a linear map; images are averaged to the positions of the output");
   section.add("transport", &strategy.sil.transport, within(0, 1e6), "",
               "weight, in the loss of a stage, of half the mean square of what a residual layer adds");
-  section.add("queue", &strategy.queue, within(1, 1024), "batches",
+  section.add("queue", &strategy.queue, within(1, 999), "batches",
               "relay, frozen, evaluation: maximum number of batches in transit between two stages");
   section.add("cache_directory", &strategy.sil.cache_directory,
               "frozen: folder of the stored activations; empty: the run directory, or $TMPDIR or /tmp "
@@ -323,9 +323,9 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
               "hogbatch, adaptive: factor by which a batch grows or shrinks");
   section.add(
       "growth", choice(hogbatch.growth),
-      "hogbatch, adaptive: batches change if workers differ by more than chance explains, and grow only "
-      "if their sum is at most that of the first ones, or no other one can shrink (bounded); or "
-      "they change after each batch that leaves a worker ahead or behind (free)");
+      "hogbatch, adaptive; bounded: a batch changes only if workers differ by more than chance explains, "
+      "and grows only if the sum of all batches stays at or below that of the first ones, or if no other "
+      "batch can shrink; free: a batch changes whenever its worker is ahead or behind");
   section.add(
       "beta", &hogbatch.beta, {0, 1, true}, "",
       "hogbatch: fraction of the updates of shared workers that counts, because some overwrite others");
@@ -354,9 +354,8 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
 
 Section describeStrategy(StrategySection& strategy) {
   Section section{"strategy",
-                  "How the network is divided over the ranks and trained. All keys except `kind`, `stages`, "
-                  "`replicas`, `parts`, `split`, `parts_grid`, `cuts`, `bucket_kib`, `queue`, `wire` and "
-                  "those from `microbatches` on apply only to sil."};
+                  "How the network is divided over the ranks and trained. The keys from `input` to "
+                  "`recovery_rate` apply only to sil, except `queue`, `bucket_kib` and `wire`."};
   addStages(section, strategy);
   addLabels(section, strategy);
   addExits(section, strategy);

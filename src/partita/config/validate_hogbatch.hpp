@@ -1,6 +1,7 @@
 #pragma once
 
-#include "partita/config/validate.hpp"
+#include "partita/config/diagnostics.hpp"
+#include "partita/config/run_config.hpp"
 
 namespace partita {
 

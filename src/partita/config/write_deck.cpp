@@ -107,7 +107,7 @@ std::vector<std::string> deckChanges(const RunConfig& before, const RunConfig& n
       const bool brief = was.size() + is.size() < 80;
       if (was != is)
         changes.push_back(section.name + "/" + parameter.key +
-                          (brief ? ": " + was + " -> " + is : " is another"));
+                          (brief ? ": " + was + " -> " + is : " has a different value"));
     }
   }
   return changes;

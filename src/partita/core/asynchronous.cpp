@@ -126,9 +126,12 @@ void Event::holdBack(CopyStream& copy_stream) const {
 }
 bool Event::reached() const {
   const PARTITA_GPU(Error_t) status = PARTITA_GPU(EventQuery)(_point->event);
-  if (status != PARTITA_GPU(ErrorNotReady)) checkGpu(status);
+  if (status != PARTITA_GPU(ErrorNotReady)) {
+    checkGpu(status);
+    return true;
+  }
   (void)PARTITA_GPU(GetLastError)(); // Kokkos would find "not ready" there
-  return status == PARTITA_GPU(Success);
+  return false;
 }
 void Event::wait() const {
   checkGpu(PARTITA_GPU(EventSynchronize)(_point->event));

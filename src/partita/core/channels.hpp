@@ -129,6 +129,11 @@ KOKKOS_INLINE_FUNCTION void coverLanes(std::int64_t begin, std::int64_t end, con
   for (; begin < end; ++begin) body(Lanes<1>(), begin);
 }
 
+/// Two values of a channel, which are summed at the same time.
+struct TwoValues {
+  Real first = 0, second = 0;
+};
+
 /// Sums over the places of a row, which one thread computes.
 struct ChannelsOfThread {
   std::int64_t places, channels;
@@ -157,13 +162,39 @@ struct ChannelsOfThread {
         take(first + lane, (own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]));
     });
   }
+
+  /// The same for two values, with one call of `value` for both.
+  template <class Value, class Take>
+  KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
+    const std::int64_t count = places;
+    forLanes(0, channels, [&](auto lanes, std::int64_t first) {
+      constexpr int width = decltype(lanes)::count, at_once = 4;
+      Real own[at_once][width] = {}, other[at_once][width] = {};
+      const auto add = [&](int k, std::int64_t place) {
+        PARTITA_LANES
+        for (int lane = 0; lane < width; ++lane) {
+          const TwoValues two = value(place, first + lane);
+          own[k][lane] += two.first;
+          other[k][lane] += two.second;
+        }
+      };
+      std::int64_t place = 0;
+      for (; place + at_once <= count; place += at_once)
+        for (int k = 0; k < at_once; ++k) add(k, place + k);
+      for (; place < count; ++place) add(0, place);
+      PARTITA_LANES
+      for (int lane = 0; lane < width; ++lane)
+        take(first + lane, TwoValues{(own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]),
+                                     (other[0][lane] + other[2][lane]) + (other[1][lane] + other[3][lane])});
+    });
+  }
 };
 
 /// The same for some channels by a team: 32 lanes of places first, then the sums of the lanes from first to
 /// last.
 struct ChannelsOfTeam {
   static constexpr int lanes = 32, channels_per_team = 32;
-  using Scratch = Kokkos::View<Real[lanes][channels_per_team], ExecSpace::scratch_memory_space,
+  using Scratch = Kokkos::View<TwoValues[lanes][channels_per_team], ExecSpace::scratch_memory_space,
                                Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   const Team::member_type& member;
   Scratch partial;
@@ -172,20 +203,36 @@ struct ChannelsOfTeam {
 
   template <class Value, class Take>
   KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
+    sums(
+        [&](std::int64_t place, std::int64_t channel) {
+          return TwoValues{value(place, channel), Real(0)};
+        },
+        [&](std::int64_t channel, const TwoValues& total) { take(channel, total.first); });
+  }
+
+  template <class Value, class Take>
+  KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
     Kokkos::parallel_for(Kokkos::TeamThreadRange(member, lanes), [&](int lane) {
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count), [&](int channel) {
-        Real own = 0;
-        for (std::int64_t place = lane; place < places; place += lanes) own += value(place, first + channel);
+        TwoValues own;
+        for (std::int64_t place = lane; place < places; place += lanes)
+          add(own, value(place, first + channel));
         partial(lane, channel) = own;
       });
     });
     member.team_barrier();
     Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), [&](int channel) {
-      Real total = 0;
-      for (int lane = 0; lane < lanes; ++lane) total += partial(lane, channel);
+      TwoValues total;
+      for (int lane = 0; lane < lanes; ++lane) add(total, partial(lane, channel));
       take(first + channel, total);
     });
     member.team_barrier();
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION static void add(TwoValues& to, const TwoValues& more) {
+    to.first += more.first;
+    to.second += more.second;
   }
 };
 

@@ -85,6 +85,11 @@ KOKKOS_INLINE_FUNCTION float toRoughNormal(std::uint32_t word) {
   return (static_cast<float>(static_cast<std::int32_t>(sum)) - 510.0F) * 6.7658975e-3F;
 }
 
+/// Uniform in [0, bound), by multiplication (bias below 2^-32 * bound).
+KOKKOS_INLINE_FUNCTION std::uint32_t toBelow(std::uint32_t word, std::uint32_t bound) {
+  return static_cast<std::uint32_t>((std::uint64_t{word} * bound) >> 32);
+}
+
 /// The numbers of one (seed, stream, epoch); `index` counts them. Cheap to copy into a kernel.
 class RandomStream {
  public:
@@ -107,9 +112,8 @@ class RandomStream {
   }
   KOKKOS_INLINE_FUNCTION float uniform(std::uint64_t index) const { return toUniform(bits(index)); }
 
-  /// Uniform in [0, bound), for bound < 2^32, by multiplication (bias below 2^-32 * bound).
   KOKKOS_INLINE_FUNCTION std::uint32_t below(std::uint64_t index, std::uint32_t bound) const {
-    return static_cast<std::uint32_t>((std::uint64_t{bits(index)} * bound) >> 32);
+    return toBelow(bits(index), bound);
   }
 
   /// Standard normal, method of Box and Muller (1958).

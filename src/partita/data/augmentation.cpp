@@ -16,11 +16,6 @@ bool augments(const DataSection& section) {
   return section.crop > 0 || section.flip;
 }
 
-/// Uniform in [0, bound), by multiplication as in RandomStream::below.
-std::int64_t below(std::uint32_t word, std::int64_t bound) {
-  return static_cast<std::int64_t>(std::uint64_t{word} * static_cast<std::uint64_t>(bound) >> 32);
-}
-
 } // namespace
 
 void checkAugmentation(const DataSection& section, const std::vector<std::int64_t>& shape) {
@@ -48,9 +43,9 @@ TrainingRows::TrainingRows(const DataSets& sets, const DataSection& section, std
 
 ImageChange TrainingRows::changeOf(std::size_t row, std::uint32_t epoch) const {
   const Random4 random = RandomStream(_seed, Stream::augmentation, epoch).block(row);
-  const std::int64_t places = 2 * _crop + 1;
-  return {below(random.word[0], places) - _crop, below(random.word[1], places) - _crop,
-          _flip && random.word[2] >> 31 != 0};
+  const auto places = static_cast<std::uint32_t>(2 * _crop + 1);
+  return {std::int64_t{toBelow(random.word[0], places)} - _crop,
+          std::int64_t{toBelow(random.word[1], places)} - _crop, _flip && random.word[2] >> 31 != 0};
 }
 
 void TrainingRows::copyRow(std::size_t row, std::uint32_t epoch, Real* out) const {

@@ -267,7 +267,7 @@ void refuseSameOutput(const std::string& one, const std::string& other) {
   };
   const bool special = fs::exists(one, ignored) && !fs::is_regular_file(one, ignored);
   if (!special && whole(one) == whole(other))
-    throw UserError(other + ": two outputs have this name; choose another one for one of them");
+    throw UserError(other + ": two outputs have this name; give one of them a different name");
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include "partita/core/channels.hpp"
 #include "partita/core/region.hpp"
+#include "partita/core/typed_matrix.hpp"
 
 #include <algorithm>
 #include <type_traits>
@@ -250,8 +251,7 @@ void inputGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Ve
   const Region region(space, "partita::narrow::input_gradient", Phase::gemm);
   const WindowPlan& w = plan.windows;
   const std::int64_t channels = plan.in_channels, line = w.in[2] * channels;
-  Real* packed = work.data();
-  while (reinterpret_cast<std::uintptr_t>(packed) % (packed_alignment * sizeof(Real)) != 0) ++packed;
+  Real* const packed = alignedIn(work.data());
   const Images images{nullptr,
                       w.inPlaces() * channels,
                       w.in[1] * line,

@@ -70,11 +70,15 @@ void appendRelu(dnnl::post_ops& operations) {
   operations.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
 }
 
+namespace {
+
 dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory::desc& b,
                                              const Memory::desc& bias, const Memory::desc& c,
                                              const dnnl::primitive_attr& attributes) {
   return {dnnl::matmul::desc(a, b, bias, c), attributes, engine()};
 }
+
+} // namespace
 
 dnnl::convolution_forward::primitive_desc
 describeForward(const ConvolveFormats& formats, const Memory::desc& bias, const Windows& windows, bool relu) {
@@ -113,12 +117,16 @@ void appendRelu(dnnl::post_ops& operations) {
   operations.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
 }
 
+namespace {
+
 dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory::desc& b,
                                              const Memory::desc& bias, const Memory::desc& c,
                                              const dnnl::primitive_attr& attributes) {
   if (bias.is_zero()) return {engine(), a, b, c, attributes};
   return {engine(), a, b, bias, c, attributes};
 }
+
+} // namespace
 
 dnnl::convolution_forward::primitive_desc
 describeForward(const ConvolveFormats& formats, const Memory::desc& bias, const Windows& windows, bool relu) {
@@ -206,6 +214,16 @@ void Step::run(std::initializer_list<Address> addresses) {
                                                  static_cast<int>(_arguments.size()), _arguments.data()),
                           "oneDNN could not run a primitive");
   stream().wait();
+}
+
+Step productStep(const Memory::desc& a, const Memory::desc& b, const Memory::desc& bias,
+                 const Memory::desc& c, const dnnl::post_ops& operations) {
+  dnnl::primitive_attr how = attributes();
+  how.set_post_ops(operations);
+  const dnnl::matmul::primitive_desc described = describeProduct(a, b, bias, c, how);
+  std::vector<Step::Operand> operands{{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}};
+  if (!bias.is_zero()) operands.emplace_back(DNNL_ARG_BIAS, bias);
+  return {dnnl::matmul(described), described.scratchpad_desc(), operands};
 }
 
 Step reorderStep(const Memory::desc& from, const Memory::desc& to, bool add) {

@@ -5,6 +5,7 @@
 #include "partita/config/run_config.hpp"
 
 #include <cstddef>
+#include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
@@ -35,11 +36,6 @@ void appendFactor(dnnl::post_ops& operations, float factor);
 
 /// Replaces negative results by 0.
 void appendRelu(dnnl::post_ops& operations);
-
-/// `bias`: [1, columns of c], or zero for none.
-dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory::desc& b,
-                                             const Memory::desc& bias, const Memory::desc& c,
-                                             const dnnl::primitive_attr& attributes);
 
 /// How windows lie over the places; `dilation` 0: neighbours.
 struct Windows {
@@ -80,6 +76,33 @@ class Step {
   std::vector<Memory> _operands; ///< and the scratch, if there is any, at the end
   std::vector<dnnl_exec_arg_t> _arguments;
   bool _has_scratch = false;
+};
+
+/// C = A B, and then `operations`. `bias`: [1, columns of c], or zero for none.
+Step productStep(const Memory::desc& a, const Memory::desc& b, const Memory::desc& bias,
+                 const Memory::desc& c, const dnnl::post_ops& operations);
+
+/// What was compiled, by what it depends on besides addresses; used while mutex() is held. Each entry is some
+/// ten kB of code. If there are `most`, of batches or sequences whose lengths change all the time, it begins
+/// anew.
+template <class Key, class Compiled>
+class BoundedCache {
+ public:
+  explicit BoundedCache(std::size_t most) : _most(most) {}
+
+  template <class Compile>
+  Compiled& get(const Key& key, const Compile& compile) {
+    auto found = _compiled.find(key);
+    if (found == _compiled.end()) {
+      if (_compiled.size() >= _most) _compiled.clear();
+      found = _compiled.emplace(key, compile()).first;
+    }
+    return found->second;
+  }
+
+ private:
+  std::size_t _most;
+  std::map<Key, Compiled> _compiled;
 };
 
 /// Copies from one format to another; with `add`, it adds to what is there.

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <utility>
 
 namespace partita::onednn {
@@ -52,17 +51,11 @@ enum class Sum { overwrites, adds };
 
 Step compile(const ProductSizes& sizes, const HeadMatrices& a, const HeadMatrices& b, const HeadMatrices& c,
              Sum sum) {
-  dnnl::primitive_attr how = attributes();
   dnnl::post_ops operations;
   if (sum == Sum::adds) operations.append_sum(1.0F);
-  how.set_post_ops(operations);
-  const Memory::desc of_a = a.shaped(sizes.heads, sizes.rows, sizes.depth),
-                     of_b = b.shaped(sizes.heads, sizes.depth, sizes.columns),
-                     of_c = c.shaped(sizes.heads, sizes.rows, sizes.columns);
-  const dnnl::matmul::primitive_desc described = describeProduct(of_a, of_b, Memory::desc(), of_c, how);
-  return {dnnl::matmul(described),
-          described.scratchpad_desc(),
-          {{DNNL_ARG_SRC, of_a}, {DNNL_ARG_WEIGHTS, of_b}, {DNNL_ARG_DST, of_c}}};
+  return productStep(a.shaped(sizes.heads, sizes.rows, sizes.depth),
+                     b.shaped(sizes.heads, sizes.depth, sizes.columns), Memory::desc(),
+                     c.shaped(sizes.heads, sizes.rows, sizes.columns), operations);
 }
 
 /// C = A B per head, or C += A B; A [rows, depth], B [depth, columns].
@@ -85,15 +78,10 @@ void multiply(const ProductSizes& sizes, const HeadMatrices& a, const HeadMatric
                 static_cast<std::int64_t>(a.precision),
                 static_cast<std::int64_t>(c.precision),
                 sum == Sum::adds ? 1 : 0};
-  constexpr std::size_t most_products = 4096;
-  static std::map<Key, Step> products;
+  static BoundedCache<Key, Step> products(4096);
   const std::lock_guard<std::mutex> lock(mutex());
-  auto found = products.find(key);
-  if (found == products.end()) {
-    if (products.size() == most_products) products.clear(); // of sequences whose lengths changed all the time
-    found = products.emplace(key, compile(sizes, a, b, c, sum)).first;
-  }
-  found->second.run({{DNNL_ARG_SRC, a.data}, {DNNL_ARG_WEIGHTS, b.data}, {DNNL_ARG_DST, c.data}});
+  Step& step = products.get(key, [&] { return compile(sizes, a, b, c, sum); });
+  step.run({{DNNL_ARG_SRC, a.data}, {DNNL_ARG_WEIGHTS, b.data}, {DNNL_ARG_DST, c.data}});
 }
 
 /// The queries [query, query + rows) of some heads of a sample, and the keys that they see.

@@ -3,12 +3,12 @@
 #if defined(PARTITA_HAVE_ONEDNN) && !defined(PARTITA_DOUBLE)
 
 #include "partita/core/region.hpp"
+#include "partita/core/typed_matrix.hpp"
 #include "partita/kernels/onednn.hpp"
 #include "partita/kernels/onednn_products.hpp"
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <memory>
 #include <utility>
 
@@ -176,19 +176,19 @@ ConvolveKey keyOf(const ConvolveCase& c) {
 /// The compiled form of a case, or null if the library has none, or one that needs more scratch than the plan
 /// has. The mutex is held.
 CompiledConvolve* compiled(const ConvolveCase& c) {
-  static std::map<ConvolveKey, std::unique_ptr<CompiledConvolve>> cases;
-  const ConvolveKey key = keyOf(c);
-  const auto found = cases.find(key);
-  if (found != cases.end()) return found->second.get();
-  std::unique_ptr<CompiledConvolve> made;
-  try {
-    made = std::make_unique<CompiledConvolve>(c);
-  } catch (const dnnl::error& error) {
-    if (error.status != dnnl_unimplemented) throw;
-  }
-  if (made && made->weight_bytes > static_cast<std::size_t>(c.plan.packedWeights()) * sizeof(Real))
-    made.reset();
-  return cases.emplace(key, std::move(made)).first->second.get();
+  static BoundedCache<ConvolveKey, std::unique_ptr<CompiledConvolve>> cases(1024);
+  const auto compile = [&] {
+    std::unique_ptr<CompiledConvolve> made;
+    try {
+      made = std::make_unique<CompiledConvolve>(c);
+    } catch (const dnnl::error& error) {
+      if (error.status != dnnl_unimplemented) throw;
+    }
+    if (made && made->weight_bytes > static_cast<std::size_t>(c.plan.packedWeights()) * sizeof(Real))
+      made.reset();
+    return made;
+  };
+  return cases.get(keyOf(c), compile).get();
 }
 
 /// Where the operands of a case lie in the scratch.
@@ -201,7 +201,7 @@ struct Work {
       work += (values + packed_alignment - 1) / packed_alignment * packed_alignment;
       return own;
     };
-    while (reinterpret_cast<std::uintptr_t>(work) % (packed_alignment * sizeof(Real)) != 0) ++work;
+    work = alignedIn(work);
     weight = next(c.plan.packedWeights());
     weight_gradient = next(c.plan.packedWeights());
     in = next(c.rows * c.plan.in_channels * c.plan.windows.inPlaces());

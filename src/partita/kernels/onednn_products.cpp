@@ -5,9 +5,7 @@
 #include "partita/kernels/onednn.hpp"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
-#include <vector>
 
 namespace partita::onednn {
 
@@ -41,26 +39,6 @@ Memory::desc describe(const TypedMatrix& matrix, Op op) {
 bool tooSmall(const ProductKey& key) {
   constexpr std::int64_t least_side = 8, least_volume = std::int64_t{1} << 16;
   return std::min(key.rows, key.columns) < least_side || key.rows * key.columns * key.depth < least_volume;
-}
-
-constexpr std::size_t most_products = 4096; ///< that are kept; each is some ten kB of code
-
-struct Operands {
-  Memory::desc a, b, bias, c;
-};
-
-Step compile(const Operands& operands, float alpha, float beta, bool relu) {
-  const auto& [a, b, bias, c] = operands;
-  dnnl::post_ops operations;
-  if (alpha != 1.0F) appendFactor(operations, alpha);
-  if (beta != 0.0F) operations.append_sum(beta);
-  if (relu) appendRelu(operations);
-  dnnl::primitive_attr how = attributes();
-  how.set_post_ops(operations);
-  const dnnl::matmul::primitive_desc described = describeProduct(a, b, bias, c, how);
-  std::vector<Step::Operand> arguments{{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}};
-  if (!bias.is_zero()) arguments.emplace_back(DNNL_ARG_BIAS, bias);
-  return {dnnl::matmul(described), described.scratchpad_desc(), arguments};
 }
 
 } // namespace
@@ -106,22 +84,23 @@ bool product(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMa
                        alpha,
                        beta};
   if (a.precision == Precision::single && tooSmall(key)) return false;
-  static std::map<ProductKey, Step> products;
+  static BoundedCache<ProductKey, Step> products(4096);
   fence(space, "partita::onednn::product"); // the library computes at once
   const std::lock_guard<std::mutex> lock(mutex());
-  auto found = products.find(key);
-  if (found == products.end()) {
-    if (products.size() == most_products) products.clear(); // of batches that changed all the time
+  Step& step = products.get(key, [&] {
+    dnnl::post_ops operations;
+    if (alpha != 1.0F) appendFactor(operations, alpha);
+    if (beta != 0.0F) operations.append_sum(beta);
+    if (epilogue.relu) appendRelu(operations);
     const Memory::dims of_bias{1, c.columns}, strides{c.columns, 1};
-    const Operands operands{describe(a, op_a), describe(b, op_b),
-                            biased ? Memory::desc(of_bias, Type::f32, strides) : Memory::desc(),
-                            describe(c, Op::none)};
-    found = products.emplace(key, compile(operands, alpha, beta, epilogue.relu)).first;
-  }
-  found->second.run({{DNNL_ARG_SRC, a.data},
-                     {DNNL_ARG_WEIGHTS, b.data},
-                     {DNNL_ARG_BIAS, epilogue.bias},
-                     {DNNL_ARG_DST, c.data}});
+    return productStep(describe(a, op_a), describe(b, op_b),
+                       biased ? Memory::desc(of_bias, Type::f32, strides) : Memory::desc(),
+                       describe(c, Op::none), operations);
+  });
+  step.run({{DNNL_ARG_SRC, a.data},
+            {DNNL_ARG_WEIGHTS, b.data},
+            {DNNL_ARG_BIAS, epilogue.bias},
+            {DNNL_ARG_DST, c.data}});
   return true;
 }
 

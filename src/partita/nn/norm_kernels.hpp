@@ -36,6 +36,7 @@ struct ChannelMoments {
     const Real count = static_cast<Real>(places);
     Real *middle = mean + row * channels, *total = squares + row * channels;
     const std::int64_t width = channels;
+    if constexpr (row_teams) return inOnePass(x, count, middle, total, of_row);
     of_row.sum([=](std::int64_t place, std::int64_t channel) { return toReal(x[place * width + channel]); },
                [=](std::int64_t channel, Real sum) { middle[channel] = sum / count; });
     of_row.sum(
@@ -44,6 +45,25 @@ struct ChannelMoments {
           return apart * apart;
         },
         [=](std::int64_t channel, Real sum) { total[channel] = sum; });
+  }
+
+ private:
+  /// Devices read the values once, which are not in a cache the second time: as differences from the first
+  /// one, so that the square of the mean cancels little.
+  template <class Channels>
+  KOKKOS_INLINE_FUNCTION void inOnePass(const Stored* x, Real count, Real* middle, Real* total,
+                                        const Channels& of_row) const {
+    const std::int64_t width = channels;
+    of_row.sums(
+        [=](std::int64_t place, std::int64_t channel) {
+          const Real apart = toReal(x[place * width + channel]) - toReal(x[channel]);
+          return TwoValues{apart, apart * apart};
+        },
+        [=](std::int64_t channel, const TwoValues& sums) {
+          const Real apart = sums.first / count, squares_about = sums.second - sums.first * apart;
+          middle[channel] = toReal(x[channel]) + apart;
+          total[channel] = squares_about > 0 ? squares_about : Real(0);
+        });
   }
 };
 
@@ -106,24 +126,20 @@ struct GradientSums {
                *inverse = statistics.inverse + row * statistics.row_stride, *factor = scale, *offset = shift;
     Stored* g = grad + begin;
     Real *sums = sum + row * channels, *products = product + row * channels;
-    of_row.sum(
+    of_row.sums(
         [=](std::int64_t place, std::int64_t channel) {
           const std::int64_t i = place * width + channel;
-          const Real of_y = toReal(y[i]),
-                     z = Act::needs_argument
-                             ? (toReal(x[i]) - middle[channel]) * (inverse[channel] * factor[channel]) +
-                                   offset[channel]
-                             : of_y;
+          const Real of_y = toReal(y[i]), apart = toReal(x[i]) - middle[channel],
+                     z = Act::needs_argument ? apart * (inverse[channel] * factor[channel]) + offset[channel]
+                                             : of_y;
           if (changes) g[i] = fromReal<Stored>(toReal(g[i]) * local.derivative(z, of_y));
-          return toReal(g[i]);
+          const Real gradient = toReal(g[i]);
+          return TwoValues{gradient, gradient * apart};
         },
-        [=](std::int64_t channel, Real total) { sums[channel] = total; });
-    of_row.sum(
-        [=](std::int64_t place, std::int64_t channel) {
-          const std::int64_t i = place * width + channel;
-          return toReal(g[i]) * (toReal(x[i]) - middle[channel]);
-        },
-        [=](std::int64_t channel, Real total) { products[channel] = inverse[channel] * total; });
+        [=](std::int64_t channel, const TwoValues& total) {
+          sums[channel] = total.first;
+          products[channel] = inverse[channel] * total.second;
+        });
   }
 };
 

@@ -23,9 +23,13 @@ bool anyInFile(const std::vector<StoredVector>& vectors) {
 
 BucketStream::BucketStream(std::int64_t size, std::vector<StoredVector> vectors, std::int64_t bucket)
     : _vectors(std::move(vectors)), _size(size), _bucket(std::max<std::int64_t>(1, std::min(size, bucket))),
-      _buckets((size + _bucket - 1) / _bucket), _in(anyInFile(_vectors)), _out(anyInFile(_vectors)) {
+      _buckets((size + _bucket - 1) / _bucket) {
   PARTITA_REQUIRE(_vectors.size() <= Bucket().values.size(), "too many vectors in one stream");
-  for (const StoredVector& vector : _vectors) _streams = _streams || vector.offloaded();
+  if (std::any_of(_vectors.begin(), _vectors.end(),
+                  [](const StoredVector& vector) { return vector.offloaded(); })) {
+    _in.emplace(anyInFile(_vectors));
+    _out.emplace(anyInFile(_vectors));
+  }
   for (BufferSet& set : _sets) {
     for (const StoredVector& vector : _vectors) {
       const std::int64_t values = vector.offloaded() ? _bucket : 0;
@@ -50,7 +54,7 @@ BucketStream::Bucket BucketStream::bucketAt(std::int64_t number) const {
 }
 
 BucketStream::Bucket BucketStream::onDevice(std::int64_t begin, std::int64_t end) const {
-  PARTITA_REQUIRE(!_streams, "vectors in host memory or in a file have no part on the device");
+  PARTITA_REQUIRE(!_in, "vectors in host memory or in a file have no part on the device");
   Bucket bucket{begin, end};
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].size() > 0) bucket.values[i] = _vectors[i].device().data() + begin;
@@ -61,32 +65,32 @@ BucketStream::Bucket BucketStream::onDevice(std::int64_t begin, std::int64_t end
 void BucketStream::load(std::int64_t number) {
   const Bucket bucket = bucketAt(number);
   const BufferSet& set = setOf(number);
-  set.saved.holdBack(_in); // until the buffers are free again
+  set.saved.holdBack(*_in); // until the buffers are free again
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].offloaded())
-      _in.load(_vectors[i], bucket.begin, front(set.buffers[i], bucket.end - bucket.begin));
+      _in->load(_vectors[i], bucket.begin, front(set.buffers[i], bucket.end - bucket.begin));
   }
-  set.loaded.set(_in);
+  set.loaded.set(*_in);
 }
 
 void BucketStream::save(std::int64_t number) {
   const Bucket bucket = bucketAt(number);
   const BufferSet& set = setOf(number);
-  set.worked.holdBack(_out);
+  set.worked.holdBack(*_out);
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].offloaded())
-      _out.save(front(set.buffers[i], bucket.end - bucket.begin), _vectors[i], bucket.begin);
+      _out->save(front(set.buffers[i], bucket.end - bucket.begin), _vectors[i], bucket.begin);
   }
-  set.saved.set(_out);
+  set.saved.set(*_out);
 }
 
 void BucketStream::run(const ExecSpace& space, const Work& work) {
-  if (!_streams) {
+  if (!_in) {
     for (std::int64_t number = 0; number < _buckets; ++number) work(bucketAt(number));
     return;
   }
   _begin.set(space);
-  _begin.holdBack(_in);
+  _begin.holdBack(*_in);
   for (std::int64_t number = 0; number < std::min(sets, _buckets); ++number) load(number);
   for (std::int64_t number = 0; number < _buckets; ++number) {
     const BufferSet& set = setOf(number);

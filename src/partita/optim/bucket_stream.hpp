@@ -5,6 +5,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace partita {
@@ -45,8 +46,7 @@ class BucketStream {
 
   std::vector<StoredVector> _vectors;
   std::int64_t _size, _bucket, _buckets;
-  bool _streams = false; ///< is any vector not on the device?
-  CopyStream _in, _out;
+  std::optional<CopyStream> _in, _out; ///< only if any vector is not on the device
   std::array<BufferSet, sets> _sets;
   Event _begin;
 };

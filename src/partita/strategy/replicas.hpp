@@ -26,6 +26,8 @@ class Replicas {
     (void)step;
     (void)last;
   }
+  /// Called instead if a run continues from a checkpoint and has no steps left.
+  virtual void withoutSteps(const ExecSpace& space) { (void)space; }
 };
 
 /// Replicas that sum their gradients in each step and so stay copies of one another.

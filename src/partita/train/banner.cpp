@@ -21,13 +21,14 @@ namespace {
 std::string gemmText(const ExecSpace& space) {
   std::array<char, 160> text{};
   // Small enough to cost milliseconds, large enough to show whether vendor kernels are used.
+  constexpr int extent = device_is_host ? 512 : 4096;
   std::snprintf(text.data(), text.size(), "%s, %.0f GFLOP/s measured (%dx%d, %s)", gemmPath().c_str(),
-                measureGemmRate(space, 512, 5), 512, 512,
+                measureGemmRate(space, extent, 5), extent, extent,
                 counted(ExecSpace().concurrency(), "thread").c_str());
   std::string shown = text.data();
   if (multipliesDirectly(Precision::bf16)) {
     std::snprintf(text.data(), text.size(), "; bf16 by %s, %.0f GFLOP/s", gemmPath(Precision::bf16).c_str(),
-                  measureGemmRate(space, 512, 5, Precision::bf16));
+                  measureGemmRate(space, extent, 5, Precision::bf16));
     shown += text.data();
   } else {
     shown += "; 16-bit numbers are " + gemmPath(Precision::bf16);

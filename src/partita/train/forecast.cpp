@@ -3,6 +3,7 @@
 #include "partita/comm/wait_times.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
+#include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"

@@ -19,6 +19,8 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <utility>
 
 namespace partita {
 
@@ -218,8 +220,8 @@ void doWatched(const std::string& path, std::int64_t patience, const std::functi
   BackgroundThread thread(MpiEnvironment::threadsMayCall());
   std::atomic<bool> done{false};
   std::exception_ptr failure;
-  thread.submit([&] {
-    const LossWatch::Together together;
+  auto together = std::make_shared<LossWatch::Together>();
+  thread.submit([&, together = std::move(together)] {
     try {
       work();
     } catch (...) {

@@ -208,7 +208,7 @@ bool RunDirectory::moved() const {
 void RunDirectory::requireInPlace() const {
   if (moved())
     throw UserError("run directory '" + _path +
-                    "' was moved or removed during the run, which writes nothing there");
+                    "' was moved or removed during the run, so nothing more is written there");
 }
 
 bool RunDirectory::owns(const std::string& checkpoint) const {

@@ -1,5 +1,6 @@
 #include "partita/train/worker_forecast.hpp"
 
+#include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>

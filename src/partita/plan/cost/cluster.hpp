@@ -102,21 +102,14 @@ struct Cluster {
   /// A plan is worth a change if it takes less than this fraction of the other one's time. Predictions that
   /// differ by less say nothing; they are less exact if ranks share cores.
   double worthwhile(std::int64_t ranks) const { return sharing(ranks, ranks).at_once > 0 ? 0.95 : 0.98; }
+  /// The link from stage `group` of `groups` to the next one, if each of `copies` pipelines has ranks that
+  /// follow one another. A step waits for the slowest of them, so it lies within a node only if all do.
+  const Link& linkAfter(std::int64_t group, std::int64_t groups, std::int64_t copies) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
   /// What is known about a deck, or about another one with as many parameters; zeros if neither is known.
   NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;
   /// The same for one rank; null if nothing is known.
   const WorkerTiming* worker(const std::string& deck, std::int64_t parameters, std::int64_t rank) const;
 };
-
-/// The cluster as a file that `parseCluster` reads: rates and times with six digits, and no networks and
-/// workers that are not found because earlier ones have the same names and numbers.
-std::string clusterText(const Cluster& cluster);
-
-/// Reads a description of a cluster; without a name of its own it has that of the file. Throws UserError with
-/// all mistakes, "FILE:LINE:COLUMN: section/key: what is wrong".
-Cluster loadCluster(const std::string& path);
-/// The same for a text in memory; `name` replaces the name of the file.
-Cluster parseCluster(const std::string& text, const std::string& name);
 
 } // namespace partita

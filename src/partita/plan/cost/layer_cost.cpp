@@ -58,8 +58,7 @@ LayerCost leafCost(const LayerPlan& plan, bool in_shortcut) {
   cost.input_flops = plan.inputFlops();
   cost.macs = cost.forward_flops / 2.0;
   cost.kernel = kernelShape(plan);
-  cost.synchronised = rules.acrossReplicas(plan);
-  cost.of_pass = !plan.statisticsShapes().empty() && !cost.synchronised;
+  cost.of_pass = !plan.statisticsShapes().empty() && !rules.acrossReplicas(plan);
   const bool changes_shape = rules.outputValues() == OutputValues::rearranged;
   const bool activates = cost.work == LayerWork::elementwise && plan.spec.activation != Activation::identity;
   cost.in_place = changes_shape || activates || cost.work == LayerWork::normalisation;

@@ -15,10 +15,11 @@ namespace {
 struct RankTime {
   double compute = 0.0;
   Exchange sums{ExchangeKind::gradients}; ///< over replicas
+  Exchange norms{ExchangeKind::norm};     ///< sums of statistics over replicas
   std::vector<Exchange> of_parts;         ///< with the other parts of its stages
 
   double total() const {
-    double seconds = compute + sums.seconds;
+    double seconds = compute + sums.seconds + norms.seconds;
     for (const Exchange& exchange : of_parts) seconds += exchange.seconds;
     return seconds;
   }
@@ -30,6 +31,7 @@ struct PipelineRanks {
   double update = 0.0, busiest = 0.0; ///< of the rank that needs longest
   double sent = 0.0;                  ///< bytes between stages per microbatch, by the rank that sends most
   Exchange sums{ExchangeKind::gradients}; ///< of the rank that sums longest
+  Exchange norms{ExchangeKind::norm};     ///< per step, of the rank that sums longest
   std::vector<Exchange> of_parts;         ///< per microbatch, of the rank that exchanges longest
   double parts_seconds = 0.0;             ///< of these
 };
@@ -84,17 +86,19 @@ class ProgramModel {
                             [this](double bytes) { return sumTime(_summing, bytes); });
   }
 
-  /// Two sums and two gradients of sums per channel in each pass; the sums again for recomputation.
-  void synchroniseNorms(double passes) {
-    if (_run.grid.replicas == 1) return;
-    for (const LayerCost& row : _terms.task.layers) {
-      if (!row.synchronised) continue;
-      const double bytes = 2.0 * row.channels() * bytes_per_item, sums = (2.0 + row.again) * passes;
+  /// Sums of a stage's statistics over replicas in a step; nothing is computed meanwhile.
+  Exchange normsOf(const StageTime& stage, double passes) const {
+    Exchange norms{ExchangeKind::norm};
+    const auto add = [&](double values, double times) {
+      const double bytes = values * bytes_per_item;
       const Messages messages = allReduce(_run.grid.replicas, bytes);
       const SumTime time = sumTime(_run.grid.replicas, bytes);
-      _prediction.add({ExchangeKind::norm, sums * messages.count, sums * messages.count * messages.bytes,
-                       sums * (time.busy + time.latency)});
-    }
+      norms += {ExchangeKind::norm, times * messages.count, times * messages.count * messages.bytes,
+                times * (time.busy + time.latency)};
+    };
+    for (const double values : stage.statistic_sums) add(values, passes);
+    if (stage.statistics > 0.0) add(stage.statistics, 1.0);
+    return norms;
   }
 
   /// Seconds until all groups of ranks have ended, if they begin together. Each computes for one of these
@@ -116,18 +120,17 @@ class ProgramModel {
 
   /// The link from a rank's last stage to the next rank.
   const Link& linkAfter(int group) const {
-    const std::int64_t node = _terms.cluster.node_ranks;
-    const bool inside = group / node == (group + 1) / node;
-    return _terms.cluster.links.of(inside ? std::min<std::int64_t>(node, _run.grid.size())
-                                          : _run.grid.size());
+    const GridPlan& grid = _run.grid;
+    return _terms.cluster.linkAfter(group, grid.groups, std::int64_t{grid.replicas} * grid.parts);
   }
 
   /// The stages of a rank, one after another, and the sums of their gradients.
-  RankTime rankTime(int group) const {
+  RankTime rankTime(int group, double passes = 1.0) const {
     RankTime time;
     for (int i = _run.grid.first_stage[group]; i < _run.grid.first_stage[group + 1]; ++i) {
       time.compute += computeOf(_stages[i]);
       time.sums += sumsOf(_stages[i].layers, bucketRule(_run.config));
+      time.norms += normsOf(_stages[i], passes);
       for (const Exchange& exchange : _stages[i].exchanges) addExchange(time.of_parts, exchange);
     }
     return time;
@@ -156,9 +159,9 @@ class ProgramModel {
     stage.hidden -= stage.seconds;
     _prediction.epoch_compute = _prediction.steps * slowest.compute;
     _prediction.add(slowest.sums);
+    _prediction.add(slowest.norms);
     for (const Exchange& exchange : slowest.of_parts) _prediction.add(exchange);
     _prediction.add(stage);
-    synchroniseNorms(1.0);
   }
 
   /// Stages train one after another. In its first epoch a stage gets the activations of all samples. The
@@ -166,12 +169,14 @@ class ProgramModel {
   void frozen() {
     const GridPlan& grid = _run.grid;
     const RunSection& length = _run.config.run;
-    const double epochs = length.steps > 0 ? asReal(length.steps) / _prediction.steps : asReal(length.epochs);
+    const double epochs =
+        length.steps > 0 ? std::max(1.0, asReal(length.steps) / _prediction.steps) : asReal(length.epochs);
     double compute = 0.0, busiest = 0.0;
     for (int group = 0; group < grid.groups; ++group) {
       const RankTime rank = rankTime(group);
       double own_rank = rank.compute, idle = 0.0;
       _prediction.add(rank.sums);
+      _prediction.add(rank.norms);
       for (const Exchange& exchange : rank.of_parts) _prediction.add(exchange);
       for (int i = grid.first_stage[group]; i < grid.first_stage[group + 1]; ++i) {
         if (i == 0) continue;
@@ -194,7 +199,6 @@ class ProgramModel {
     }
     _prediction.epoch_compute = _prediction.steps * shared({compute});
     _prediction.epoch_idle = _prediction.steps * shared({compute - busiest});
-    synchroniseNorms(1.0);
   }
 
   /// Seconds per parameter in a meeting of replicas that learn alone. Two kernels, the difference from the
@@ -223,7 +227,7 @@ class ProgramModel {
                      sums.seconds / every, sums.hidden / every});
   }
 
-  PipelineRanks pipelineRanks() const;
+  PipelineRanks pipelineRanks(std::int64_t segments) const;
   void pipeline();
 
   const CostTerms& _terms;
@@ -238,14 +242,14 @@ class ProgramModel {
   std::vector<StageTime> _stages;
 };
 
-PipelineRanks ProgramModel::pipelineRanks() const {
+PipelineRanks ProgramModel::pipelineRanks(std::int64_t segments) const {
   const GridPlan& grid = _run.grid;
   PipelineRanks ranks;
   double before = 0.0;
   for (int group = 0; group < grid.groups; ++group) {
     PipelineStage alone, with_parts;
     double own_update = 0.0, own_parts = 0.0, outputs = 0.0;
-    const RankTime rank = rankTime(group);
+    const RankTime rank = rankTime(group, asReal(segments));
     for (int i = grid.first_stage[group]; i < grid.first_stage[group + 1]; ++i) {
       const StageTime& stage = _stages[i];
       alone.forward += stage.forward();
@@ -257,6 +261,7 @@ PipelineRanks ProgramModel::pipelineRanks() const {
       outputs = asReal(_rows) * _message_bytes * stage.outputs;
     }
     if (rank.sums.seconds + rank.sums.hidden > ranks.sums.seconds + ranks.sums.hidden) ranks.sums = rank.sums;
+    if (rank.norms.seconds > ranks.norms.seconds) ranks.norms = rank.norms;
     if (ranks.of_parts.empty() || own_parts > ranks.parts_seconds) {
       ranks.of_parts = rank.of_parts;
       ranks.parts_seconds = own_parts;
@@ -277,7 +282,7 @@ void ProgramModel::pipeline() {
   const GridPlan& grid = _run.grid;
   const StrategySection& strategy = _run.config.strategy;
   const std::int64_t segments = microbatchesOf(strategy, _share);
-  PipelineRanks ranks = pipelineRanks();
+  PipelineRanks ranks = pipelineRanks(segments);
   const auto seconds = [&](const std::vector<PipelineStage>& stages) {
     return pipelineSeconds(stages, segments, strategy, _sharing);
   };
@@ -292,7 +297,7 @@ void ProgramModel::pipeline() {
   _prediction.epoch_compute = _prediction.steps * (alone + ranks.update);
   _prediction.epoch_idle = _prediction.steps * std::max(0.0, alone - asReal(segments) * ranks.busiest);
   _prediction.add(ranks.sums);
-  synchroniseNorms(asReal(segments));
+  _prediction.add(ranks.norms);
   // Exchanges of parts take as long as they prolong the simulation, whichever rank they are on.
   const double longer = ranks.parts_seconds > 0.0 ? (with_parts - alone) / ranks.parts_seconds : 0.0;
   for (Exchange exchange : ranks.of_parts) {

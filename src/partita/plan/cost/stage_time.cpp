@@ -95,8 +95,22 @@ class StageClock {
                    backward = pass.backward + repeats * pass.forward;
       time.layers.push_back({_slowdown * pass.forward, _slowdown * backward, sumBytes() * parameters});
       time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
+      if (_run.grid.replicas > 1) addStatistics(*layer, repeats, input_gradient, time);
       input_gradient = input_gradient || parameters > 0.0;
     }
+  }
+
+  /// A norm over replicas adds up values and their number, then squares; in the backward pass the gradients
+  /// of both.
+  static void addStatistics(const LayerPlan& layer, double repeats, bool input_gradient, StageTime& time) {
+    time.statistics += asReal(layer.statistics());
+    if (!layer.rules().acrossReplicas(layer)) return;
+    const double channels = asReal(layer.in[0]);
+    for (double pass = 0.0; pass <= repeats; ++pass) {
+      time.statistic_sums.push_back(channels + 1.0);
+      time.statistic_sums.push_back(channels);
+    }
+    if (input_gradient) time.statistic_sums.push_back(2.0 * channels + 1.0);
   }
 
   /// FLOPs of the head, the labels and the decoder take as long as others in the network.

@@ -11,6 +11,8 @@ struct StageTime {
   double copies_forward = 0.0, copies_backward = 0.0;     ///< seconds: to and from messages of parts
   std::vector<Exchange> exchanges;                        ///< with the other parts
   double exchange_forward = 0.0, exchange_backward = 0.0; ///< seconds of these
+  std::vector<double> statistic_sums;                     ///< values of each sum over replicas in a pass
+  double statistics = 0.0;                                ///< values that replicas average after a step
   double update = 0.0;                                    ///< seconds per step
   double outputs = 0.0;                                   ///< values per sample that cross the cut after it
 

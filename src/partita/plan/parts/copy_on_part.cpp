@@ -46,7 +46,7 @@ ParameterCopy copyOnPart(const ParameterCopy& copy, const std::vector<StagePlan>
     throw UserError(std::string(next ? "strategy/lookahead" : "strategy/refresh") +
                     ": parts divide the weights of stage " + std::to_string(copy.from_stage + 1) +
                     " differently from their copy in the head of stage " + std::to_string(copy.to_stage + 1) +
-                    "; another strategy/split helps");
+                    "; use another strategy/split");
   }
   ParameterCopy own = copy;
   own.from = from.front().offset;

@@ -59,10 +59,8 @@ double DeckPlacer::rowsOf(const DeckPlacement& plan) const {
   return std::ceil(share / asReal(plan.microbatches));
 }
 
-double DeckPlacer::messageSeconds(double rows, const Layer& before, bool same_node,
-                                  std::int64_t ranks) const {
-  const std::int64_t reached = same_node ? std::min(_cluster.node_ranks, ranks) : ranks;
-  return _cluster.links.of(reached).seconds(pointToPoint(rows * before.outputs * bytes_per_item));
+double DeckPlacer::messageSeconds(double rows, const Layer& before, const Link& link) {
+  return link.seconds(pointToPoint(rows * before.outputs * bytes_per_item));
 }
 
 /// The layers as a chain for PHAZE's placement. The bandwidth is 1, and edges have the seconds of a message
@@ -88,8 +86,10 @@ std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::in
                             rows * layer.backward, false});
     if (i == 0) continue;
     const std::int64_t ranks = most_stages * replicas;
-    const double seconds = messageSeconds(rows, _layers[i - 1], !several, ranks),
-                 near = messageSeconds(rows, _layers[i - 1], true, ranks);
+    const Link &inside = _cluster.links.of(std::min(_cluster.node_ranks, ranks)),
+               &link = several ? _cluster.links.of(ranks) : inside;
+    const double seconds = messageSeconds(rows, _layers[i - 1], link),
+                 near = messageSeconds(rows, _layers[i - 1], inside);
     graph.edges.push_back({static_cast<int>(i) - 1, static_cast<int>(i), seconds});
     if (several && near > 0.0 && seconds > near) {
       task.node_devices = node;
@@ -208,7 +208,7 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
   std::vector<PipelineStage> stages(plan.stages());
   double slowest_end = 0.0; // end of sums and updates after the pipeline
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const std::size_t end = first[s + 1], node = static_cast<std::size_t>(_cluster.node_ranks);
+    const std::size_t end = first[s + 1];
     double update = 0.0, parameters = 0.0;
     for (std::size_t i = first[s]; i < end; ++i) {
       stages[s].forward += rows * _layers[i].forward;
@@ -217,7 +217,8 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
       parameters += _layers[i].parameters;
     }
     if (end < _layers.size()) {
-      stages[s].message = messageSeconds(rows, _layers[end - 1], s / node == (s + 1) / node, plan.ranks());
+      const Link& link = _cluster.linkAfter(static_cast<std::int64_t>(s), plan.stages(), plan.replicas);
+      stages[s].message = messageSeconds(rows, _layers[end - 1], link);
       stages[s].copying = (1.0 - _cluster.overlap) * stages[s].message;
     }
     const Messages sum = ringAllReduce(plan.replicas, parameters * bytes_per_item);

@@ -75,8 +75,8 @@ class DeckPlacer {
   double stepOf(const DeckPlacement& plan) const;
   template <class Step>
   void moveCuts(DeckPlacement& plan, Step step_of) const;
-  /// Seconds of a message to the next stage, on the same node or not. `ranks`: of all replicas.
-  double messageSeconds(double rows, const Layer& before, bool same_node, std::int64_t ranks) const;
+  /// Seconds of a message to the next stage.
+  static double messageSeconds(double rows, const Layer& before, const Link& link);
 
   const CostModel& _model;
   const Cluster& _cluster;

@@ -63,7 +63,7 @@ double LatencyEstimator::vectorCycles(const GraphOperator& op, Direction pass, b
   const double cores = all_cores ? _accelerator.vector_cores : 1, width = _accelerator.vector_width;
   const Cost cost = costOf(op.kind);
   const double per_value = pass == Direction::forward ? cost.forward : cost.backward * op.operands;
-  const double steps = std::ceil(op.elements / (width * cores)) * per_value;
+  const double steps = std::ceil(op.elements * op.taps / (width * cores)) * per_value;
   const bool reduces = op.kind == OperatorKind::mean || op.kind == OperatorKind::softmax;
   if (!reduces || pass == Direction::backward) return steps;
   const double rows = op.kind == OperatorKind::mean ? op.elements : op.elements / op.row;

@@ -107,9 +107,10 @@ class NetworkBuilder {
     return _layer.add(GraphOperator::product(name, batch, rows, inner, columns), {input});
   }
 
-  int simple(const LayerPlan& plan, OperatorKind kind, int input, double factor = 1.0) {
-    return _layer.add(GraphOperator::vector(plan.name(), kind, _samples * asReal(plan.outputs()) * factor),
-                      {input});
+  int simple(const LayerPlan& plan, OperatorKind kind, int input, double taps = 1.0) {
+    GraphOperator op = GraphOperator::vector(plan.name(), kind, _samples * asReal(plan.outputs()));
+    op.taps = taps;
+    return _layer.add(std::move(op), {input});
   }
 
   double _samples;

@@ -148,7 +148,8 @@ ParameterCopy copyOfLast(const SilSection& sil, const StagePlan& stage, const St
   if (extents != labels.extents)
     throw UserError("strategy/refresh: the weights of the last layer, " + toText(extents) +
                     ", cannot replace the labels of stage " + std::to_string(stage.index + 1) + ", " +
-                    toText(labels.extents) + "; use a strategy/head that ends with as many values");
+                    toText(labels.extents) +
+                    "; use a strategy/head whose output has as many values as the last layer has inputs");
   return copy;
 }
 

@@ -77,10 +77,11 @@ std::int64_t Coordinator::busyWorkers() const {
                        [](const WorkerState& worker) { return !worker.orders.empty(); });
 }
 
-/// The learning rate of an update with the gradient of `examples` samples that are handed out now.
-double Coordinator::rateOf(std::int64_t examples) const {
+/// The learning rate of an update with the gradient of `examples` samples; as many as `begin` samples of the
+/// epoch were handed out before.
+double Coordinator::rateOf(std::int64_t examples, std::int64_t begin) const {
   const RunLength& length = _context.length;
-  const std::int64_t step = std::min(_progress.step(_state.epoch, handedOut()), length.steps - 1);
+  const std::int64_t step = std::min(_progress.step(_state.epoch, begin), length.steps - 1);
   return learningRate(_context.config.optimiser, step, length.steps, length.per_epoch) *
          _rates.factor(static_cast<double>(examples));
 }
@@ -128,10 +129,11 @@ bool Coordinator::giveNext(std::size_t worker) {
   const std::int64_t size = _controller.batch(workerGroup(_section, worker), 1),
                      count = std::min(size, left());
   if (count == 0 || !mayHandOut()) return false;
-  WorkOrder order;
-  order.rate = rateOf(count);
-  const auto range = _dispatcher.next(worker, count);
+  const std::int64_t begin = handedOut();
+  const auto range = _dispatcher.next(worker, count); // fewer samples, if they come from another worker
   if (!range) return false;
+  WorkOrder order;
+  order.rate = rateOf(range->count, begin);
   order.total = range->count;
   order.applies = !_section.tolerate;
   order.decay = _context.config.optimiser.weight_decay;
@@ -148,7 +150,7 @@ void Coordinator::beginStep() {
   WorkOrder order;
   order.applies = false;
   order.total = total;
-  order.rate = rateOf(total);
+  order.rate = rateOf(total, handedOut());
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
     if (parts[worker] == 0) continue;
     const auto range = _dispatcher.next(worker, parts[worker]);
@@ -245,6 +247,7 @@ void Coordinator::endOrder(std::size_t worker) {
 }
 
 void Coordinator::take(std::size_t worker, const WorkResult& result) {
+  if (_workers[worker].lost) return; // it was given up, but still answers: others have its batch
   _meets = _meets || result.wants_meeting;
   _state.workers[worker].busy_seconds += result.seconds;
   if (result.kind == WorkOrder::Kind::train && !result.failed && !_workers[worker].late) {

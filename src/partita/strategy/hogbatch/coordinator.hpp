@@ -56,7 +56,7 @@ class Coordinator {
   std::int64_t left() const;      ///< samples of the epoch that may be handed out
   bool epochOver() const;
   bool finished() const; ///< at the end of an epoch: is it the last one?
-  double rateOf(std::int64_t examples) const;
+  double rateOf(std::int64_t examples, std::int64_t begin) const;
 
   void handOut();
   void handOut(std::size_t worker);

@@ -87,14 +87,15 @@ std::string Coordinator::settle(std::size_t worker) {
   result.applied = progress.applied;
   record(worker, order, applied(worker, result));
   if (!own.late) endOrder(worker);
-  if (progress.ended) return "; it had changed the model by its last batch";
-  return "; it was changing the model by its last batch, which counts as done";
+  if (progress.ended) return "; it had changed the model with its last batch";
+  return "; it was changing the model with its last batch, which counts as done";
 }
 
 /// The worker was told to change the model and may still do so, so its batch does not go to others.
 void Coordinator::keepLateChange(std::size_t worker, const std::string& why) {
   WorkerState& own = _workers[worker];
-  Log::warning(nameOf(worker) + why + "; it changes the model later, and others go on (strategy/tolerate)");
+  Log::warning(nameOf(worker) + why +
+               "; it may still change the model, and the others continue (strategy/tolerate)");
   own.applying = own.orders.front();
   endOrder(worker);
   handOut();

@@ -11,8 +11,9 @@ ModelServer::ModelServer(const RunContext& context, Mailbox& mailbox, const Comm
                                                        context.config.strategy.hogbatch.staleness_bound} {
   const auto size = static_cast<std::size_t>(model.size());
   for (const int rank : ranks) {
-    _clients[rank].gradient.resize(size);
-    _clients[rank].parameters.resize(size);
+    Client& client = (*_clients)[rank];
+    client.gradient.resize(size);
+    client.parameters.resize(size);
   }
 }
 
@@ -24,7 +25,7 @@ void ModelServer::post(int rank, std::vector<Real>& values, Request& request) {
 }
 
 void ModelServer::begin(int rank, const ModelRequest& request) {
-  Client& client = _clients.at(rank);
+  Client& client = _clients->at(rank);
   client.request = request;
   if (request.kind == ModelRequest::Kind::apply) {
     client.applies = true;
@@ -33,11 +34,19 @@ void ModelServer::begin(int rank, const ModelRequest& request) {
     return;
   }
   if (client.sent.underWay()) client.sent.wait(); // the worker has received it
+  client.wants_model = true;
+}
+
+/// Returns false if there is nothing to send, or another rank holds the lock of the model.
+bool ModelServer::sendModel(int rank, Client& client) {
+  if (!client.wants_model) return false;
   ModelReply reply;
   {
-    const SharedModel::Lock lock(_model, _context.config.run.decisions, 0);
+    const auto lock = SharedModel::Lock::unlessHeld(_model, _context.config.run.decisions);
+    if (!lock) return false;
     reply.applied.version = _model.read(client.parameters.data());
   }
+  client.wants_model = false;
   PARTITA_MPI(MPI_Isend(
       client.parameters.data(), mpiCount(_model.size()), mpiType<Real>(), rank, static_cast<int>(Tag::model),
       _channel.get(),
@@ -45,13 +54,16 @@ void ModelServer::begin(int rank, const ModelRequest& request) {
   _context.grid.traffic.between_replicas += _model.size() * static_cast<std::int64_t>(sizeof(Real));
   _mailbox.send(rank, Tag::model, reply);
   ++client.reads;
+  return true;
 }
 
-/// Changes the model if all values have arrived.
+/// Changes the model if all values have arrived, and no other rank holds its lock.
 bool ModelServer::finish(int rank, Client& client) {
   client.sent.test();
   const bool first = client.first.test(), second = client.second.test();
   if (!client.applies || !first || !second) return false;
+  const auto lock = SharedModel::Lock::unlessHeld(_model, _context.config.run.decisions);
+  if (!lock) return false;
   client.applies = false;
   ModelChange change = _change;
   change.gradient = client.gradient.data();
@@ -61,10 +73,7 @@ bool ModelServer::finish(int rank, Client& client) {
   change.rank = rank;
   change.number = client.request.number;
   ModelReply reply;
-  {
-    const SharedModel::Lock lock(_model, _context.config.run.decisions, 0);
-    reply.applied = _model.apply(change, client.request.version, _scale);
-  }
+  reply.applied = _model.apply(change, client.request.version, _scale);
   _mailbox.send(rank, Tag::model, reply);
   return true;
 }
@@ -75,19 +84,23 @@ bool ModelServer::serve() {
     begin(message->from, message->as<ModelRequest>());
     worked = true;
   }
-  for (auto& [rank, client] : _clients) worked = finish(rank, client) || worked;
+  for (auto& [rank, client] : *_clients) {
+    worked = sendModel(rank, client) || worked;
+    worked = finish(rank, client) || worked;
+  }
   return worked;
 }
 
 void ModelServer::serveMeeting() {
   const auto waits = [this] {
-    return std::any_of(_clients.begin(), _clients.end(), [](const auto& client) {
+    return std::any_of(_clients->begin(), _clients->end(), [](const auto& client) {
       return client.second.reads == 0 || client.second.sent.underWay();
     });
   };
-  for (auto& [rank, client] : _clients) client.reads = 0;
+  for (auto& [rank, client] : *_clients) client.reads = 0;
   Waiting waiting({WaitedFor::Kind::any, "workers that read the model"});
   while (waits()) {
+    if (_context.losses != nullptr && !_context.losses->lost().empty()) break; // it would never read
     _mailbox.poll();
     if (!serve()) waiting.pause();
   }

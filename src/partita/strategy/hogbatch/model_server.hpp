@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/lasting.hpp"
 #include "partita/strategy/hogbatch/model_access.hpp"
 
 #include <map>
@@ -16,20 +17,21 @@ class ModelServer {
 
   /// Makes what progress it can now. Returns whether there was any.
   bool serve();
-  /// Serves until each worker has read the model once more, and all messages have arrived.
+  /// Serves until each worker has read the model once more, and all messages have arrived, or a rank is lost.
   void serveMeeting();
 
  private:
   struct Client {
     std::vector<Real> gradient, parameters;
     ModelRequest request;
-    bool applies = false;
+    bool applies = false, wants_model = false;
     std::int64_t reads = 0;
     Request first, second; ///< gradient and parameters of the worker
     Request sent;          ///< the model
   };
 
   void begin(int rank, const ModelRequest& request);
+  bool sendModel(int rank, Client& client);
   bool finish(int rank, Client& client);
   void post(int rank, std::vector<Real>& values, Request& request);
 
@@ -39,7 +41,7 @@ class ModelServer {
   const SharedModel& _model;
   ModelChange _change;
   StalenessScale _scale;
-  std::map<int, Client> _clients; ///< by rank
+  Lasting<std::map<int, Client>> _clients; ///< by rank
 };
 
 } // namespace partita

@@ -234,6 +234,14 @@ SharedModel::Lock::Lock(const SharedModel& model, bool wanted, int rank)
     std::this_thread::yield();
 }
 
+std::unique_ptr<SharedModel::Lock> SharedModel::Lock::unlessHeld(const SharedModel& model, bool wanted) {
+  std::int64_t free = 0;
+  if (wanted &&
+      !__atomic_compare_exchange_n(model._lock, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    return nullptr;
+  return std::unique_ptr<Lock>(new Lock(wanted ? model._lock : nullptr));
+}
+
 SharedModel::Lock::~Lock() {
   if (_held != nullptr) __atomic_store_n(_held, 0, __ATOMIC_RELEASE);
 }

@@ -6,6 +6,8 @@
 #include "partita/nn/stage.hpp"
 #include "partita/plan/hogbatch/update_scale.hpp"
 
+#include <memory>
+
 namespace partita {
 
 /// How one result changes the model: parameters -= rate (gradient + decay parameters), merged as the deck
@@ -67,12 +69,17 @@ class SharedModel {
   /// Excludes all other holders of a lock.
   class Lock {
    public:
+    /// `wanted`: without it, nothing is locked. Waits while another rank holds the lock.
     Lock(const SharedModel& model, bool wanted, int rank);
+    /// For rank 0, which frees the lock of a rank that has died and so must not wait for it: null while
+    /// another rank holds the lock.
+    static std::unique_ptr<Lock> unlessHeld(const SharedModel& model, bool wanted);
     ~Lock();
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
    private:
+    explicit Lock(std::int64_t* held) : _held(held) {}
     std::int64_t* _held;
   };
 

@@ -20,4 +20,9 @@ void MeetingReplicas::afterStep(const ExecSpace& space, std::int64_t step, bool 
   for (const auto& meeting : _meetings) meeting->meet(space, warm_up ? OuterStep::average : section.outer);
 }
 
+void MeetingReplicas::withoutSteps(const ExecSpace& space) {
+  for (const auto& meeting : _meetings)
+    if (!meeting->hasMet(space)) meeting->meet(space, OuterStep::average);
+}
+
 } // namespace partita

@@ -15,6 +15,7 @@ class MeetingReplicas final : public Replicas {
   void attach(StageUpdater& updater) override;
   void begin(const ExecSpace& space, StageUpdater& updater, bool found) override;
   void afterStep(const ExecSpace& space, std::int64_t step, bool last) override;
+  void withoutSteps(const ExecSpace& space) override;
 
  private:
   const RunConfig& _config;

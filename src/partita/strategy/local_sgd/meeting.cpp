@@ -53,8 +53,8 @@ StoredVector makeVector(const RunConfig& config, const char* name, std::int64_t 
 } // namespace
 
 StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid& grid)
-    : _section(config.strategy.local_sgd), _updater(updater), _replicas(grid.replicas()),
-      _scale(scaleOf(config)), _trained(updater.local().stage.trained()),
+    : _section(config.strategy.local_sgd), _updater(updater), _peers(grid.peers()),
+      _replicas(grid.replicas()), _scale(scaleOf(config)), _trained(updater.local().stage.trained()),
       _anchor(makeVector(config, "anchor", _trained.parameters.size)),
       _momentum(_section.outer == OuterStep::nesterov
                     ? makeVector(config, "momentum", _trained.parameters.size)
@@ -81,6 +81,14 @@ void StageMeeting::begin(const ExecSpace& space) {
   masters.copyOut(space, 0, masters.size(), values.data());
   _anchor.copyIn(space, values.data());
   if (_momentum.size() > 0) _momentum.clear(space);
+}
+
+bool StageMeeting::hasMet(const ExecSpace& space) const {
+  const StoredVector& masters = _updater.local().stage.masters();
+  std::vector<Real> values(static_cast<std::size_t>(masters.size())), anchor(values.size());
+  masters.copyOut(space, 0, masters.size(), values.data());
+  _anchor.copyOut(space, 0, masters.size(), anchor.data());
+  return _peers.maximum(std::int64_t{values == anchor ? 0 : 1}) == 0;
 }
 
 void StageMeeting::meet(const ExecSpace& space, OuterStep outer) {

@@ -15,6 +15,8 @@ class StageMeeting {
   StageUpdater& updater() { return _updater; }
   /// Takes the current parameters as those of the last meeting.
   void begin(const ExecSpace& space);
+  /// Have the replicas learned nothing since the last meeting? Collective over the replicas.
+  bool hasMet(const ExecSpace& space) const;
   /// Afterwards all replicas have the same parameters and statistics, bit for bit. `average`: x = a - d, with
   /// a the parameters of the last meeting and d the mean of a - x over the replicas (Lin et al., arXiv
   /// 1808.07217, algorithm 1). `nesterov`: v = mu v + d, x = a - rate (d + mu v) (Douillard et al., arXiv
@@ -33,6 +35,7 @@ class StageMeeting {
 
   const LocalSgdSection& _section;
   StageUpdater& _updater;
+  const Communicator& _peers;
   int _replicas;
   double _scale; ///< factor on differences while they are summed
   ParameterBuffers _trained;

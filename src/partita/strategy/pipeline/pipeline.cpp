@@ -44,8 +44,9 @@ BatchReader PipelineTraining::makeReader(const RowSource& features) const {
   const Grid& grid = _context.grid;
   const RunConfig& config = _context.config;
   const Dataset& train = _context.sets.train;
-  const std::int64_t before =
-      _phase == RunPhase::recovery ? config.run.epochs * _context.length.per_epoch : 0;
+  const RunLength& length = _context.length;
+  const std::int64_t epochs = (length.steps + length.per_epoch - 1) / length.per_epoch; // begun in training
+  const std::int64_t before = _phase == RunPhase::recovery ? epochs * length.per_epoch : 0;
   return {grid.group() == 0 ? &features : nullptr,
           train,
           inParts(trainingOrder(train.size(), _context.seed(), config.training.batch, grid.replica(),
@@ -80,6 +81,7 @@ bool PipelineTraining::run(const ExecSpace& space) {
     for (StageUpdater* updater : _updaters) updater->pause(seconds);
     done = !_context.control.afterStep(space, at, _updaters);
   }
+  if (_first == _steps) _replicas->withoutSteps(space);
   _engine->finish();
   finishUpdates(space, _updaters);
   grid.world().barrier();

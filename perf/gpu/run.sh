@@ -15,5 +15,6 @@ missing=$(ldd bin/partita | awk '/not found/ {print $1}' | sort -u | tr '\n' ' '
 [ -z "$missing" ] || { echo "run.sh: this node lacks $missing(add their folder to LD_LIBRARY_PATH)" >&2; exit 2; }
 export OPAL_PREFIX=$PWD OMPI_MCA_mca_base_component_path=$PWD/plugins OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export ASAN_OPTIONS=detect_leaks=0 # of a build for hosts, whose gradient tests have sanitizers
 export OMPI_MCA_hwloc_base_binding_policy=none OMP_PROC_BIND=false OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 exec python3 run.py "$@"

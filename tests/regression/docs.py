@@ -148,7 +148,7 @@ class Tests(unittest.TestCase):
         self.assertEqual(silent, [])
 
     def test_every_mistake_of_the_reference_engine_names_one(self):
-        page = (ROOT / "docs" / "pipeline.md").read_text().split("## Ten mistakes")[1].split("\n## ")[0]
+        page = (ROOT / "docs" / "complaints.md").read_text().split("## Ten faults")[1].split("\n## ")[0]
         mistakes = re.split(r"^\d+\. ", page, flags=re.MULTILINE)[1:]
         self.assertEqual(len(mistakes), 10)
         self.assertEqual([text for text in mistakes if not list(named_tests(text))], [])

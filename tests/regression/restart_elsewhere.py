@@ -64,13 +64,14 @@ class Elsewhere(support.RunTest):
                 self.assertLess(abs(found["test_accuracy"] - summary["test_accuracy"]), 0.1)
 
     def test_replicas_that_learn_alone_meet_if_no_steps_are_left(self):
-        alone = ["strategy/kind=local-sgd", "strategy/every=7", "optimiser/schedule=constant"]
+        alone = ["strategy/kind=local-sgd", "strategy/replicas=2", "strategy/every=7", "optimiser/schedule=constant"]
         _, checkpoint = self.kept(*alone, "run/steps=14", ranks=2)
-        shorter = train(self.folder / "shorter", self.deck, *alone, "run/steps=10", ranks=2)
+        shorter = train(self.folder / "shorter", self.deck, *alone, "run/steps=10", "checkpoint/every=10", ranks=2)
         found, _ = self.go_on(checkpoint, *alone, "run/steps=10", ranks=2)
         self.assertEqual(found["steps"], 10)
         self.assertEqual(found["parameters_hash"], shorter["parameters_hash"])
-        again, _ = self.go_on(self.folder / "shorter", *alone, "run/steps=10", ranks=2)
+        met = self.folder / "shorter" / "checkpoints" / "step-000000010.h5"
+        again, _ = self.go_on(met, *alone, "run/steps=10", ranks=2)
         self.assertEqual(again["parameters_hash"], shorter["parameters_hash"])
 
     def test_other_cuts_keep_step_and_optimiser(self):

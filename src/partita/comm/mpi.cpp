@@ -6,6 +6,11 @@
 #include "partita/comm/wait.hpp"
 #include "partita/config/text.hpp"
 
+#if defined(__linux__)
+#include <dlfcn.h>
+#include <link.h>
+#endif
+
 #include <array>
 #include <cctype>
 #include <cstdio>
@@ -31,9 +36,30 @@ std::string describeMpiError(const char* call, int code) {
   return std::string(call) + " failed: " + std::string(text.data(), length);
 }
 
+namespace {
+
+/// Keeps all libraries loaded until the process ends. Open MPI unloads those of its plugins in MPI_Finalize,
+/// also if one of their threads has not ended, which then crashes.
+void keepLibrariesLoaded() {
+#if defined(__linux__)
+  std::vector<std::string> names;
+  dl_iterate_phdr(
+      [](dl_phdr_info* library, std::size_t, void* found) {
+        static_cast<std::vector<std::string>*>(found)->emplace_back(library->dlpi_name);
+        return 0;
+      },
+      &names);
+  for (const std::string& name : names)
+    if (!name.empty()) dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+#endif
+}
+
+} // namespace
+
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;
   PARTITA_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
+  keepLibrariesLoaded();
   PARTITA_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 }
 

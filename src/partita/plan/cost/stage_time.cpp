@@ -88,11 +88,11 @@ class StageClock {
     const std::vector<std::int64_t> again = recomputations(own.layers, _input_gradient);
     std::size_t leaf = 0;
     for (const LayerPlan* layer : leavesOf(own.layers)) {
-      const double repeats = asReal(again[leaf++]);
+      const std::int64_t repeats = again[leaf++];
       if (layer->exchange) continue;
       const PassTime pass = _terms.kernels.of(kernelShape(*layer), asReal(_samples), input_gradient);
       const double parameters = asReal(layer->parameters()),
-                   backward = pass.backward + repeats * pass.forward;
+                   backward = pass.backward + asReal(repeats) * pass.forward;
       time.layers.push_back({_slowdown * pass.forward, _slowdown * backward, sumBytes() * parameters});
       time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
       if (_run.grid.replicas > 1) addStatistics(*layer, repeats, input_gradient, time);
@@ -102,11 +102,12 @@ class StageClock {
 
   /// A norm over replicas adds up values and their number, then squares; in the backward pass the gradients
   /// of both.
-  static void addStatistics(const LayerPlan& layer, double repeats, bool input_gradient, StageTime& time) {
+  static void addStatistics(const LayerPlan& layer, std::int64_t repeats, bool input_gradient,
+                            StageTime& time) {
     time.statistics += asReal(layer.statistics());
     if (!layer.rules().acrossReplicas(layer)) return;
     const double channels = asReal(layer.in[0]);
-    for (double pass = 0.0; pass <= repeats; ++pass) {
+    for (std::int64_t pass = 0; pass <= repeats; ++pass) {
       time.statistic_sums.push_back(channels + 1.0);
       time.statistic_sums.push_back(channels);
     }

@@ -7,6 +7,7 @@ test's own folder; pipes stand for devices.
 """
 
 import concurrent.futures
+import contextlib
 import hashlib
 import os
 import random
@@ -322,9 +323,11 @@ class Attack:
         try:
             output, errors = process.communicate(timeout=LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # a shell may be around it
-            process.communicate()
-            return f"has not ended after {LIMIT_SECONDS} s"
+            code = process.poll()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # a shell may be around it
+            process.wait()  # not for the pipes: the daemon of Open MPI, which outlives a crash, has them too
+            return f"has not ended after {LIMIT_SECONDS} s" if code is None else f"exit code {code}, output still open"
         code = process.returncode
         if code not in self.codes:
             return f"exit code {code}\n{(output or '')[-400:]}\n{errors[-800:]}"

@@ -48,9 +48,9 @@ void occupyStandardDescriptors() {
 
 /// Open MPI prepares shared file positions for each file, although HDF5 does not use them. Its component `sm`
 /// makes a semaphore that is named after the file alone; one that a killed process leaves would block all
-/// later runs on the node. `lockedfile` makes a lock file, whose path has room for 256 characters. What is
-/// left makes two files per rank, so only long paths use it. A run removes such files that an earlier, killed
-/// one left.
+/// later runs on the node. `lockedfile` makes a lock file, whose path has room for 256 characters.
+/// `individual` makes two files per rank, so only long paths use it. A run removes such files that a killed
+/// run left.
 void chooseSharedPositions(int argc, char** argv) {
   constexpr std::size_t longest_directory = 150; // characters
   const bool has_long =

@@ -221,7 +221,7 @@ def ours(kit, name, precision):
 
 
 def theirs(kit, name):
-    """What the limit cuts off is compiled floats, which come last."""
+    """Compiled floats come last, so the limit cuts them off first."""
     libraries = {"LD_LIBRARY_PATH": os.environ.get("PARTITA_NODE_LIBRARIES", "")}
     output, code = kit.run([sys.executable, KIT / "peer.py", name], 75, f"peer-{name}", libraries)
     if code == 3:

@@ -38,8 +38,8 @@ std::string describeMpiError(const char* call, int code) {
 
 namespace {
 
-/// Keeps all libraries loaded until the process ends. Open MPI unloads those of its plugins in MPI_Finalize,
-/// also if one of their threads has not ended, which then crashes.
+/// Keeps all libraries loaded until the process ends. Open MPI unloads its plugins in MPI_Finalize; a thread
+/// that still runs in one of them would crash.
 void keepLibrariesLoaded() {
 #if defined(__linux__)
   std::vector<std::string> names;

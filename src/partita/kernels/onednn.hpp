@@ -82,9 +82,9 @@ class Step {
 Step productStep(const Memory::desc& a, const Memory::desc& b, const Memory::desc& bias,
                  const Memory::desc& c, const dnnl::post_ops& operations);
 
-/// What was compiled, by what it depends on besides addresses; used while mutex() is held. Each entry is some
-/// ten kB of code. If there are `most`, of batches or sequences whose lengths change all the time, it begins
-/// anew.
+/// What was compiled, by what it depends on besides addresses; used while mutex() is held. An entry is some
+/// ten kB of code, so a full cache begins anew: that happens if batches or sequences change their sizes all
+/// the time.
 template <class Key, class Compiled>
 class BoundedCache {
  public:

@@ -48,8 +48,8 @@ struct ChannelMoments {
   }
 
  private:
-  /// Devices read the values once, which are not in a cache the second time: as differences from the first
-  /// one, so that the square of the mean cancels little.
+  /// For devices, whose caches do not keep the values for a second pass. It sums differences from the first
+  /// value, so that little cancels when the square of their mean is subtracted.
   template <class Channels>
   KOKKOS_INLINE_FUNCTION void inOnePass(const Stored* x, Real count, Real* middle, Real* total,
                                         const Channels& of_row) const {

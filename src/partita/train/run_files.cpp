@@ -119,8 +119,8 @@ bool isUnfinished(const PartialFile& file) {
   return (zeros || start == file.mark) && (file.mark != hdf5_mark || !isForeignHdf5(file.path));
 }
 
-/// Empty files that Open MPI made beside NAME.partial, and that a killed process left. They hold positions
-/// that all ranks share, which HDF5 does not use: at most one number, zero.
+/// Files that Open MPI made beside NAME.partial, and that a killed process left. They are for a position that
+/// all ranks share, which HDF5 does not use, so they are empty or hold a zero.
 std::vector<std::string> mpiFiles(const std::string& run_directory) {
   static const std::regex pattern(
       R"((.*)\.partial(-[0-9]+-[0-9]+\.lock|\.locktest\.[0-9]+|\.(meta)?data\.[0-9]+))");

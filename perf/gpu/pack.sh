@@ -16,8 +16,8 @@ for program in partita partita_unit_tests partita_gradient_tests partita_mpi_tes
 done
 strip "$kit"/bin/*
 cp input-decks/*.toml "$kit/decks"
-mkdir "$kit/source" # what tests read: decks, reference numbers, texts
-git ls-files -z src tests/reference input-decks models clusters | xargs -0 cp --parents -t "$kit/source"
+mkdir "$kit/source" # what tests read: decks, reference numbers, sources
+git ls-files -z | xargs -0 cp --parents -t "$kit/source"
 cp perf/gpu/{run.sh,run.py,peer.py} "$kit"
 
 # Open MPI finds its plugins and texts through the variables that run.sh sets.

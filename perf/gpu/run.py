@@ -122,7 +122,7 @@ def tests(kit):
     for name, ranks, command in commands:
         if shutil.which(command[0]):
             begin = time.monotonic()
-            output, code = kit.run([*mpirun(ranks), *command], 90, f"tests-{name.replace(', ', '-').replace(' ', '')}")
+            output, code = kit.run([*mpirun(ranks), *command], 120, f"tests-{name.replace(', ', '-').replace(' ', '')}")
             yield row(name, code == 0, round(time.monotonic() - begin, 1), "s", last_line(output))
 
 

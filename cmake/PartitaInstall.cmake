@@ -23,6 +23,6 @@ install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.bash" RENAME partita
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/PartitaConfig.cmake.in"
                               "${PROJECT_BINARY_DIR}/PartitaConfig.cmake" INSTALL_DESTINATION "${config_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/PartitaConfigVersion.cmake"
-                                 COMPATIBILITY SameMajorVersion)
+                                 COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/PartitaConfig.cmake" "${PROJECT_BINARY_DIR}/PartitaConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/FindParallelHDF5.cmake" DESTINATION "${config_dir}")

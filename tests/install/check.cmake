@@ -1,5 +1,5 @@
 # Installs the build into a fresh folder, then configures, builds and runs a small project against this installation and
-# no other part of the build.
+# no other part of the build. Another project has the sources of Partita in a subfolder.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
@@ -23,6 +23,15 @@ if(NOT theirs STREQUAL ours)
 endif()
 run(${CMAKE_COMMAND} --build "${WORK_DIR}/build")
 run("${WORK_DIR}/build/consumer" "${VERSION}")
+
+# All paths of the build are relative to Partita, also where it is not the whole project.
+get_filename_component(sources "${CONSUMER_DIR}/../.." ABSOLUTE)
+file(WRITE "${WORK_DIR}/larger/CMakeLists.txt"
+     "cmake_minimum_required(VERSION 3.16)\nproject(Larger CXX)\nadd_subdirectory(\"${sources}\" partita)\n")
+run(${CMAKE_COMMAND} -G "${GENERATOR}" -S "${WORK_DIR}/larger" -B "${WORK_DIR}/larger/build" -DBUILD_TESTING=OFF
+    "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
+    "-DKokkos_DIR=${Kokkos_DIR}" "-DKokkosKernels_DIR=${KokkosKernels_DIR}")
+run(${CMAKE_COMMAND} --build "${WORK_DIR}/larger/build" --target partita_version)
 
 run("${prefix}/bin/partita" --version)
 run("${prefix}/bin/partita" train "${prefix}/share/partita/input-decks/demo.toml" -n)

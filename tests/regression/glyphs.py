@@ -21,6 +21,14 @@ class Glyphs(support.RunTest):
     def test_two_stages_learn(self):
         self.assertGreater(self.accuracy(ranks=2), 95)
 
+    def test_frozen_stages_of_one_layer_keep_what_earlier_ones_know(self):
+        few = ("strategy/stages=6", "strategy/cuts=[1,2,3,4,5]", "strategy/input=frozen", "run/epochs=2",
+               "data/samples=6000")
+        self.assertGreater(self.accuracy(*few), 65)
+        without = train(self.folder / "without", DECKS / "demo.toml", *few, "strategy/label_start=off", timeout=300)
+        self.assertEqual(len(without["warnings"]), 1, without["warnings"])
+        self.assertRegex(without["warnings"][0], r"the joined network has an accuracy of [\d.]+ %, but stage \d alone")
+
 
 if __name__ == "__main__":
     support.main()

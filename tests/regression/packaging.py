@@ -25,8 +25,6 @@ SPACK = ROOT / "spack"
 NOT_IN_RECIPE = {
     "CMAKE_BUILD_TYPE": "Spack's own variant build_type sets it",
     "PARTITA_ENABLE_BENCHMARKS": "a benchmark that is run from the sources, by those who change schedules",
-    "PARTITA_ENABLE_CBC": "CMake uses the solver where it finds it",
-    "PARTITA_ENABLE_HIGHS": "CMake uses the solver where it finds it",
     "PARTITA_ENABLE_FUZZING": "fuzzers are run from the sources, and need another compiler",
     "PARTITA_PRECOMPILE_HEADERS": "for those who build from nothing again and again; a package is built once",
 }
@@ -58,7 +56,7 @@ class SpackRecipe(support.RunTest):
 
     def test_versions(self):
         text = (ROOT / "CMakeLists.txt").read_text()
-        self.assertEqual(self.recipe.versions, [re.search(r"project\(Partita VERSION ([\d.]+)", text)[1]])
+        self.assertEqual(self.recipe.versions, ["main"])  # not a release: the recipe builds what the clone contains
         cmake = re.search(r"cmake_minimum_required\(VERSION ([\d.]+)\)", text)[1]
         self.assertEqual(self.recipe.asked_of("cmake", {}), {f"@{cmake}:"})
         bounds = re.search(r"VERSION_LESS ([\d.]+) OR NOT Kokkos_VERSION VERSION_LESS (\d+)", cmake_text())
@@ -95,7 +93,8 @@ class SpackRecipe(support.RunTest):
         self.assertLessEqual({"+openmp", "+execspace_openmp", "+blas", "scalars=float,double", "layouts=right"},
                              self.recipe.asked_of("kokkos-kernels", values))
         self.assertIn("+serial", self.recipe.asked_of("kokkos", self.recipe.values(openmp=False)))
-        without = {f"PARTITA_ENABLE_{name}": "OFF" for name in ("CUBLASLT", "CUDNN", "CUDNN_FRONTEND", "NCCL")}
+        without = {f"PARTITA_ENABLE_{name}": "OFF"
+                   for name in ("CBC", "CUBLASLT", "CUDNN", "CUDNN_FRONTEND", "HIGHS", "NCCL")}
         self.assertEqual(self.arguments(), {"BUILD_TESTING": "OFF", "PARTITA_PRECISION": "float",
                                             "PARTITA_ENABLE_ONEDNN": "ON", **without})
         self.assertEqual(self.arguments(run_tests=True, precision="double"),
@@ -108,6 +107,11 @@ class SpackRecipe(support.RunTest):
         for without in ({"onednn": False}, {"precision": "double"}, {"cuda": True, "cuda_arch": "90"}):
             self.assertEqual(self.recipe.asked_of("onednn", self.recipe.values(**without)), set())
             self.assertEqual(self.arguments(**without)["PARTITA_ENABLE_ONEDNN"], "OFF")
+
+    def test_cbc(self):
+        for wanted in (True, False):
+            self.assertIn(("cbc", "+cbc", ""), self.recipe.dependencies)
+            self.assertEqual(self.arguments(cbc=wanted)["PARTITA_ENABLE_CBC"], "ON" if wanted else "OFF")
 
     def test_cuda(self):
         values = self.recipe.values(cuda=True, cuda_arch="90")

@@ -26,6 +26,10 @@ class Emnist(support.RunTest):
     def test_four_frozen_stages(self):
         self.assertGreaterEqual(self.accuracy("emnist-prototype-4"), 82.7)
 
+    def test_six_frozen_stages_with_learned_labels(self):
+        self.assertGreaterEqual(self.accuracy("emnist-relay-4", "strategy/stages=6", "strategy/cuts=[1,2,3,4,5]",
+                                              "strategy/input=frozen"), 83.0)
+
     def test_relay_of_two(self):
         self.assertGreaterEqual(self.accuracy("emnist-relay-2", ranks=2), 83.6)
 

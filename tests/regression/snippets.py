@@ -47,6 +47,20 @@ layers = [{ type = "conv3d", channels = 2, kernel = 1 }, { type = "flatten" }, {
 [training]
 batch = 20
 """
+TABLE = """
+[data]
+kind = "hdf5"
+train_file = "sensors.h5"
+test_fraction = 0.2
+[network]
+layers = [{ type = "dense", units = 16, activation = "relu" }, { type = "dense" }]
+[training]
+batch = 20
+[optimiser]
+learning_rate = 0.02
+[run]
+epochs = 20
+"""
 
 
 @unittest.skipIf(h5py is None, "there is no h5py")
@@ -96,6 +110,36 @@ class Snippets(support.RunTest):
         with numpy.load(self.folder / "predictions.npz") as found:
             self.assertTrue((found["features"] == rows[5]).all())
             self.assertEqual(list(found["labels"][:3]), [5, 6, 7])
+
+    def test_table_of_columns_with_different_units(self):
+        random = numpy.random.default_rng(1)
+        columns = random.standard_normal((600, 6))
+        labels = (columns[:, 0] + columns[:, 1] > 0).astype(int)
+        table = numpy.column_stack([columns * [1, 1, 1, 1, 1e3, 1e4], labels])
+        numpy.savetxt(self.folder / "sensors.csv", table, delimiter=",", header="columns", fmt="%.6g")
+        self.output("docs/user-guide.md")
+        deck = self.write("sensors.toml", TABLE)
+        path = f"data/path={self.folder}"
+        scalar = train(self.folder / "scalar", deck, path)
+        self.assertEqual(len(scalar["warnings"]), 1, scalar["warnings"])
+        self.assertIn("4 of 6 features have less than a hundredth", scalar["warnings"][0])
+        feature = train(self.folder / "feature", deck, path, "data/standardise=feature")
+        self.assertEqual(feature["warnings"], [])
+        self.assertGreater(feature["test_accuracy"], max(0.9, scalar["test_accuracy"] + 0.2))
+
+    def test_images_whose_channels_come_last(self):
+        def warnings(shape):
+            with h5py.File(self.folder / "images.h5", "w") as file:
+                file["features"] = numpy.zeros((40, *shape), dtype="uint8")
+                file["labels"] = [0, 1] * 20
+            images = self.write("images.toml", VOLUMES.replace('conv3d', 'conv2d'))
+            return train(self.folder / "images", images, f"data/train_file={self.folder / 'images.h5'}",
+                         "data/test_fraction=0.5", "run/steps=1")["warnings"]
+
+        self.assertEqual(warnings((3, 8, 8)), [])
+        told = warnings((8, 8, 3))
+        self.assertEqual(len(told), 1, told)
+        self.assertIn("samples of 8 x 8 x 3 values are taken for 8 channels of 8 x 3 pixels", told[0])
 
     def test_checksum_of_a_tensor(self):
         self.assertEqual(self.output("docs/checkpoint-format.md"), "(32, 144) True\n")

@@ -18,13 +18,15 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
 
     license("BSD-3-Clause")
 
-    version("0.1.0", branch="main")
+    version("main", branch="main")
 
     variant("openmp", default=True, description="Threads on the host")
     variant("precision", default="float", values=("float", "double"), multi=False,
             description="Type of parameters and activations")
 
     variant("onednn", default=True, description="Products and convolutions by oneDNN, on hosts")
+
+    variant("cbc", default=False, description="CBC as one more engine for operator schedules")
 
     variant("cudnn", default=True, when="+cuda", description="Convolutions by cuDNN, on NVIDIA GPUs")
     variant("nccl", default=True, when="+cuda", description="Sums of gradients by NCCL, between NVIDIA GPUs")
@@ -47,6 +49,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("cli11")
     depends_on("tomlplusplus")
     depends_on("nlohmann-json")
+    depends_on("cbc", when="+cbc")
     depends_on("catch2", type="test")
     depends_on("python@3.9:", type="test")
 
@@ -97,6 +100,8 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
             self.define("BUILD_TESTING", self.run_tests),
             self.define_from_variant("PARTITA_PRECISION", "precision"),
             self.define("PARTITA_ENABLE_ONEDNN", self.spec.satisfies("+onednn~cuda~rocm precision=float")),
+            self.define_from_variant("PARTITA_ENABLE_CBC", "cbc"),
+            self.define("PARTITA_ENABLE_HIGHS", False),  # Spack has no package of it
             self.define("PARTITA_ENABLE_CUBLASLT", self.spec.satisfies("+cuda")),
             self.define("PARTITA_ENABLE_CUDNN", self.spec.satisfies("+cuda+cudnn")),
             self.define("PARTITA_ENABLE_CUDNN_FRONTEND", False),  # Spack has no package of it

@@ -216,9 +216,10 @@ void addLabels(Section& section, StrategySection& strategy) {
               "free: use mixtures of labels as inputs; auto: with loss prototype");
   section.add("reencode", choice(strategy.sil.reencode),
               "replace the values that cross a cut by posterior x labels; auto: free with loss prototype");
-  section.add("label_start", choice(strategy.sil.label_start),
-              "a later stage of one layer starts as the map that passes the labels on; auto: relay with loss "
-              "prototype");
+  section.add(
+      "label_start", choice(strategy.sil.label_start),
+      "a later stage of one layer starts as the map that passes the labels on; auto: relay and frozen with "
+      "loss prototype");
 }
 
 void addExits(Section& section, StrategySection& strategy) {

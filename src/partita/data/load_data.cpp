@@ -2,6 +2,7 @@
 
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
 #include "partita/data/built_in_images.hpp"
 #include "partita/data/grammar.hpp"
 #include "partita/data/hdf5_data.hpp"
@@ -84,12 +85,30 @@ float shifted(float reference, double first, double count) {
   return static_cast<float>(static_cast<double>(reference) + first / count);
 }
 
-AffineMap scalarMap(const Samples& samples, float reference) {
+/// Features that hardly vary beside all together would hardly count if all were divided by one deviation.
+void warnOfSmallFeatures(const Moments& moments, double count, float inverse_of_all,
+                         const std::string& source) {
+  constexpr float small = 100.0F;
+  std::int64_t varying = 0, small_ones = 0;
+  for (std::size_t j = 0; j < moments.first.size(); ++j) {
+    if (moments.second[j] * count == moments.first[j] * moments.first[j]) continue; // a constant
+    ++varying;
+    if (inverseDeviation(moments.first[j], moments.second[j], count) > small * inverse_of_all) ++small_ones;
+  }
+  if (small_ones * 2 > varying)
+    Log::warning(source + ": " + std::to_string(small_ones) + " of " + counted(varying, "feature") +
+                 " have less than a hundredth of the deviation of all values and will hardly count: consider "
+                 "data/standardise = \"feature\"");
+}
+
+AffineMap scalarMap(const Samples& samples, float reference, const std::string& table) {
   const Moments moments = columnMoments(samples, {reference});
   const double first = std::accumulate(moments.first.begin(), moments.first.end(), 0.0);
   const double second = std::accumulate(moments.second.begin(), moments.second.end(), 0.0);
   const double count = static_cast<double>(samples.rows()) * static_cast<double>(samples.width());
-  return {{shifted(reference, first, count)}, {inverseDeviation(first, second, count)}};
+  const float scale = inverseDeviation(first, second, count);
+  if (!table.empty()) warnOfSmallFeatures(moments, static_cast<double>(samples.rows()), scale, table);
+  return {{shifted(reference, first, count)}, {scale}};
 }
 
 AffineMap featureMap(const Samples& samples, const std::vector<float>& reference) {
@@ -105,12 +124,13 @@ AffineMap featureMap(const Samples& samples, const std::vector<float>& reference
 
 /// The map that gives `samples` mean 0 and deviation 1, over all features together (scalar) or per feature
 /// (feature). A constant, and what hardly differs from one, is only shifted; `none` maps every value to
-/// itself.
-AffineMap standardisation(const Samples& samples, Standardise kind) {
+/// itself. `table`: the source of the samples if their features are different quantities; otherwise empty.
+AffineMap standardisation(const Samples& samples, Standardise kind, const std::string& table) {
   if (kind == Standardise::none || samples.rows() == 0) return {{0.0F}, {1.0F}};
   std::vector<float> reference(samples.width());
   samples.copyRow(0, {0.0F}, {1.0F}, reference.data());
-  return kind == Standardise::scalar ? scalarMap(samples, reference.front()) : featureMap(samples, reference);
+  return kind == Standardise::scalar ? scalarMap(samples, reference.front(), table)
+                                     : featureMap(samples, reference);
 }
 
 LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
@@ -215,6 +235,14 @@ void divide(DataSets& sets, const DataSection& section, std::uint64_t seed) {
   if (sets.test.size() == 0) sets.test = firstSamples(sets.validation, section.test_samples);
 }
 
+/// The shape of an image is read as channels x rows x columns.
+void warnOfChannelsThatComeLast(const Shape& shape, const std::string& source) {
+  if (shape.size() != 3 || shape[2] == 2 || shape[2] > 4 || shape[0] <= 4) return;
+  Log::warning(source + ": samples of " + joined(shape, " x ") + " values are taken for " +
+               counted(shape[0], "channel") + " of " + std::to_string(shape[1]) + " x " +
+               std::to_string(shape[2]) + " pixels; if the channels come last, move them to the front");
+}
+
 } // namespace
 
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
@@ -226,6 +254,8 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
 
   DataSets sets;
   sets.shape = loaded.train.shape;
+  if (section.kind == DataKind::hdf5 && need == Need::everything)
+    warnOfChannelsThatComeLast(sets.shape, loaded.train.features_source);
   sets.classes = trained != nullptr && section.classes == 0
                      ? trained->classes
                      : classCount(section, loaded.train, loaded.vocabulary);
@@ -247,7 +277,9 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
                       " values, but the network was trained on " + std::to_string(values));
   } else if (need == Need::everything) {
     const bool tokens = loaded.vocabulary > 0;
-    AffineMap map = standardisation(sets.train.features, tokens ? Standardise::none : section.standardise);
+    const bool table = sets.shape.size() == 1 && !tokens;
+    AffineMap map = standardisation(sets.train.features, tokens ? Standardise::none : section.standardise,
+                                    table ? loaded.train.features_source : "");
     sets.shift = std::move(map.shift);
     sets.scale = std::move(map.scale);
   }

@@ -166,6 +166,11 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   return result;
 }
 
+double perplexityOf(const RunConfig& config, const Partition& partition, double loss) {
+  const bool tokens = partition.stages.back().positions > 1;
+  return tokens && config.training.loss == LossKind::cross_entropy ? std::exp(loss) : 0.0;
+}
+
 bool Evaluator::due(std::int64_t step) const {
   const std::int64_t every = _context.config.run.evaluate_every * _context.length.per_epoch;
   return (every > 0 && step % every == 0) || step == _steps;

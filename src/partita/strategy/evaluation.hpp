@@ -14,6 +14,8 @@ namespace partita {
 struct Evaluation {
   std::vector<double> accuracy, loss;
 };
+/// exp of a loss if the network predicts tokens by cross-entropy; 0 for others.
+double perplexityOf(const RunConfig& config, const Partition& partition, double loss);
 /// Receives what the joined network predicts on the ranks of the last stage that is used, batch by batch, in
 /// sample order.
 using OutputRows = std::function<void(const TypedMatrix& logits)>;

@@ -188,7 +188,7 @@ void dryRun(const RunConfig& deck, int ranks, const std::string& scratch) {
   const RunLength count = planRunLength(config, sets.train.size());
   Log::info("# data: " + std::to_string(sets.train.size()) + " training, " +
             std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +
-            " test samples of " + counted(sets.width(), "value") + ", " + counted(sets.classes, "class") +
+            " test samples of " + joined(sets.shape, " x ") + " values, " + counted(sets.classes, "class") +
             "; " + counted(count.steps, "step") + " per stage");
   showPartition(config, partition, grid, deviceKind(chooseMessagePaths(config)));
   if (const auto predicted = predictedCost(config, sets, partition, grid))

@@ -138,15 +138,20 @@ std::vector<std::string> inputsOf(const std::string& run, const DataSection& dat
 }
 
 /// `whole`: is the last row that of the whole network? `adds`: is each row that of the sum up to its stage?
-void showEvaluation(const Evaluation& result, std::size_t samples, bool whole, bool adds) {
+void showEvaluation(const Evaluation& result, std::size_t samples, bool whole, bool adds, double perplexity) {
   Log::info("test accuracy on " + counted(static_cast<std::int64_t>(samples), "sample") + ":");
   for (std::size_t s = 0; s < result.accuracy.size(); ++s) {
-    std::array<char, 96> line{};
+    std::array<char, 128> line{};
     const std::string who = whole && s + 1 == result.accuracy.size()
                                 ? "joined network"
                                 : "stage " + std::to_string(s + 1) + (adds ? "" : " alone");
     std::snprintf(line.data(), line.size(), "  %-16s %6.2f %%   loss %.4f", who.c_str(),
                   100.0 * result.accuracy[s], result.loss[s]);
+    Log::info(line.data());
+  }
+  if (perplexity > 0.0) {
+    std::array<char, 48> line{};
+    std::snprintf(line.data(), line.size(), "  perplexity %.4f", perplexity);
     Log::info(line.data());
   }
 }
@@ -162,7 +167,9 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   RunFacts facts;
   collectively(world, [&] {
     file = parameterFileOf(request.path);
-    facts = RunFile(file).facts();
+    const RunFile opened(file);
+    Log::info(describeSource(opened));
+    facts = opened.facts();
     deck = withFixedCuts(parseDeck(facts.deck, file, request.overrides), facts.shape, facts.classes,
                          sizeof(Real));
     deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
@@ -187,7 +194,8 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
                                            kept.wanted() ? keep : OutputRows(), stages);
   if (kept.wanted()) kept.write(setup.grid, sets, sets.test, stages);
-  showEvaluation(result, sets.test.size(), stages == all, addsExits(setup.config.strategy));
+  showEvaluation(result, sets.test.size(), stages == all, addsExits(setup.config.strategy),
+                 perplexityOf(setup.config, setup.plans.partition, result.loss.back()));
   const std::string hash = hashParameters(setup.grid, setup.stagePointers<const Stage*>());
   Log::info("parameters_hash " + hash);
 }

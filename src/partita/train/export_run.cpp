@@ -159,7 +159,9 @@ void exportRun(const Communicator& world, const std::string& path, const std::st
   collectively(world, [&] {
     if (world.rank() != 0) return;
     refuseInput(output, filesOfRun(path));
-    JoinedNetwork network = joinedNetwork(parameterFileOf(path), stages);
+    const std::string file = parameterFileOf(path);
+    Log::info(describeSource(RunFile(file)));
+    JoinedNetwork network = joinedNetwork(file, stages);
     network.origin = "Partita " + versionString() + " (" + gitHash() + "): " + command_line;
     writeNetwork(output, network);
   });

@@ -2,9 +2,9 @@
 
 #include "partita/core/log.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/evaluation.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 namespace partita {
@@ -158,23 +158,25 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
     line += (s > 0 ? "," : "") + std::string(" ") + (joined ? "joined" : "stage " + std::to_string(s + 1)) +
             " " + percent(report.stage_accuracy[s]);
   }
-  const bool tokens = _partition.stages.back().positions > 1;
-  if (tokens && report.joined && _config.training.loss == LossKind::cross_entropy) {
+  if (const double value = perplexityOf(_config, _partition, report.stage_loss.back());
+      report.joined && value > 0.0) {
     char perplexity[40];
-    std::snprintf(perplexity, sizeof perplexity, ", perplexity %.4f", std::exp(report.stage_loss.back()));
+    std::snprintf(perplexity, sizeof perplexity, ", perplexity %.4f", value);
     line += perplexity;
   }
   Log::info(line);
   warnOfStagesThatDoNotLearn(report);
+  warnOfStagesThatForget(report);
 }
 
 void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
   const SilSection* sil = planOf(_config.strategy).labels(_config.strategy);
   if (sil == nullptr || report.step < _length.per_epoch) return; // too early to judge
-  const double chance = 1.0 / static_cast<double>(_classes);
+  const double chance = 1.0 / static_cast<double>(_classes),
+               enough = std::min(chance + 0.1 * (1.0 - chance), 4.0 * chance);
   const bool cut_start = sil->initialisation == CutInitialisation::cut;
   for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {
-    if (report.stage_accuracy[s] > chance + 0.1 * (1.0 - chance)) continue;
+    if (report.stage_accuracy[s] > enough) continue;
     if (_warned.insert(s).second) {
       Log::warning("stage " + std::to_string(s + 1) +
                    " does not learn: decoded with its own labels, its accuracy is " +
@@ -185,6 +187,21 @@ void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
     }
     return; // the stages after it have nothing to learn from
   }
+}
+
+/// At the end of the run: does the whole network know less than one of its stages?
+void Monitor::warnOfStagesThatForget(const EvaluationReport& report) const {
+  constexpr double much = 0.05; // of all samples
+  const std::int64_t last = _length.recovery_steps > 0 ? _length.recovery_steps : _length.steps;
+  const bool ends = report.step == last && recovering(report.stage) == (_length.recovery_steps > 0);
+  if (!ends || !report.joined || planOf(_config.strategy).labels(_config.strategy) == nullptr) return;
+  const auto best = std::max_element(report.stage_accuracy.begin(), report.stage_accuracy.end());
+  const double joined = report.stage_accuracy.back();
+  if (*best - joined < much) return;
+  Log::warning("the joined network has an accuracy of " + percent(joined) + ", but stage " +
+               std::to_string(best - report.stage_accuracy.begin() + 1) + " alone already has " +
+               percent(*best) +
+               ": train for more epochs, cut into fewer stages, or set strategy/exits = \"sum\"");
 }
 
 } // namespace partita

@@ -52,6 +52,7 @@ class Monitor : public Observer {
   void take(const StepReport& report);
   void show(const std::vector<StepReport>& stages); ///< reports on one step
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);
+  void warnOfStagesThatForget(const EvaluationReport& report) const;
   /// The step count of the history continues through the recovery, whose own steps begin again at 1.
   template <class Report>
   Report placedInRun(Report report) const;

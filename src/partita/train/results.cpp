@@ -92,12 +92,6 @@ double samplesPerSecond(const Summary& summary, const RunConfig& deck) {
   return steps * static_cast<double>(deck.training.batch) / summary.times.training;
 }
 
-/// The perplexity of a network that predicts tokens; 0 for others.
-double perplexityOf(const RunConfig& deck, const Partition& partition, const Evaluation& evaluation) {
-  const bool tokens = partition.stages.back().positions > 1;
-  return tokens && deck.training.loss == LossKind::cross_entropy ? std::exp(evaluation.loss.back()) : 0.0;
-}
-
 std::string deviceOf(const RankPlace& place) {
   return place.device.name.empty() ? "host" : place.device.name;
 }
@@ -163,7 +157,8 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("recovery_epochs", summary.length.recovery_steps / summary.length.per_epoch);
   json.add("test_accuracy", summary.evaluation.accuracy.back());
   json.add("test_loss", summary.evaluation.loss.back());
-  if (const double perplexity = perplexityOf(deck, partition, summary.evaluation); perplexity > 0.0)
+  if (const double perplexity = perplexityOf(deck, partition, summary.evaluation.loss.back());
+      perplexity > 0.0)
     json.add("test_perplexity", perplexity);
   json.add("stage_accuracy", summary.evaluation.accuracy);
   json.add("train_seconds", summary.times.training);
@@ -193,7 +188,7 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
           const Counters& counters) {
   char line[256];
   std::string perplexity;
-  if (const double value = perplexityOf(deck, partition, summary.evaluation); value > 0.0) {
+  if (const double value = perplexityOf(deck, partition, summary.evaluation.loss.back()); value > 0.0) {
     std::snprintf(line, sizeof line, ", perplexity %.4f", value);
     perplexity = line;
   }

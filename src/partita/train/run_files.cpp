@@ -337,6 +337,12 @@ std::string parameterFileOf(const std::string& path) {
   throw UserError("'" + path + "' has no parameters.h5 and no checkpoint: is it a run directory?");
 }
 
+std::string describeSource(const RunFile& file) {
+  const std::string what = "reading " + file.path();
+  return file.isCheckpoint() ? what + ": checkpoint at step " + std::to_string(file.progress().run_step)
+                             : what;
+}
+
 std::vector<std::string> filesOfRun(const std::string& path) {
   std::error_code ignored;
   const auto is_left = [](const std::string& name) {

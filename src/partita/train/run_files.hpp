@@ -6,6 +6,8 @@
 
 namespace partita {
 
+class RunFile;
+
 /// The files that a run leaves in its directory, by name and content (docs/run-directory.md).
 
 constexpr const char* lock_name = ".partita.lock";
@@ -64,6 +66,8 @@ std::vector<std::string> setAsideLater(const std::string& run_directory, const s
 /// Returns the parameter file of a run directory, otherwise its newest checkpoint; or `path` itself if it is
 /// a file. Throws UserError if there is none.
 std::string parameterFileOf(const std::string& path);
+/// "reading PATH", and of a checkpoint the step of the run.
+std::string describeSource(const RunFile& file);
 /// All files of the run that `path` names (its directory or one of its files), which a command that reads the
 /// run must not overwrite.
 std::vector<std::string> filesOfRun(const std::string& path);

@@ -21,7 +21,7 @@ bool mixesLabels(const SilSection& sil) {
 
 bool startsWithLabels(const SilSection& sil) {
   if (sil.label_start != Switch::automatic) return sil.label_start == Switch::on;
-  return sil.input == StageInput::relay && sil.loss == StageLoss::prototype;
+  return sil.input != StageInput::free && sil.loss == StageLoss::prototype;
 }
 
 bool reencodes(const StrategySection& strategy) {

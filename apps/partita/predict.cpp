@@ -124,6 +124,29 @@ void showPrediction(const Prediction& prediction, double fastest) {
            kinds);
 }
 
+/// The same grid with the same numbers, as of `data` and `pipeline` on one rank.
+bool sameCost(const Prediction& a, const Prediction& b) {
+  return a.hasTimes() && b.hasTimes() && gridText(a.grid) == gridText(b.grid) &&
+         a.stepSeconds() == b.stepSeconds() && a.epochSeconds() == b.epochSeconds() &&
+         a.epoch_compute == b.epoch_compute && a.memory == b.memory;
+}
+
+/// Shows the strategies on one number of ranks; returns how many are left out because they are `sameCost` as
+/// one before.
+std::int64_t showRows(const RankRow& row, bool all) {
+  std::int64_t left_out = 0;
+  const std::vector<Prediction>& predictions = row.predictions;
+  for (auto own = predictions.begin(); own != predictions.end(); ++own) {
+    const bool again = std::any_of(predictions.begin(), own,
+                                   [&](const Prediction& before) { return sameCost(before, *own); });
+    if (again && !all)
+      ++left_out;
+    else
+      showPrediction(*own, row.fastest);
+  }
+  return left_out;
+}
+
 void showTable(const CostModel& model, const Question& question, const Cluster& cluster,
                const std::vector<RankRow>& rows) {
   const CostTask& task = model.task();
@@ -140,8 +163,11 @@ void showTable(const CostModel& model, const Question& question, const Cluster& 
   Log::info("grid: stages x replicas x parts; margin: over the best strategy on the same number of ranks\n");
   showLine({"strategy", "ranks", "grid", "step", "epoch", "computing", "memory", "margin"},
            "largest part; communication per step");
-  for (const RankRow& row : rows)
-    for (const Prediction& prediction : row.predictions) showPrediction(prediction, row.fastest);
+  std::int64_t left_out = 0;
+  for (const RankRow& row : rows) left_out += showRows(row, !question.strategies.empty());
+  if (left_out > 0)
+    Log::info("\n" + counted(left_out, "row") +
+              " with the numbers of another strategy on the same grid left out (--strategy shows them)");
 }
 
 void predict(const PredictArguments& arguments) {

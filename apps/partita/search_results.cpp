@@ -107,10 +107,12 @@ double SearchResults::score(std::size_t row, std::size_t one_case) const {
 void showBest(const SearchResults& results, ArchitectureSearch& search, std::size_t count) {
   const std::vector<Entry> places = ranking(results);
   std::array<char, 200> line{};
-  std::snprintf(line.data(), line.size(), "%-34s %6s %-22s %5s", "accelerator: TC, VC, array, buffer", "area",
+  std::snprintf(line.data(), line.size(), "%-34s %6s %-26s %5s", "accelerator: TC, VC, array, buffer", "mm2",
                 "microbatch, memory", "score");
   Log::info(line.data());
   Log::info("  model: samples/s, stages x tensor x data parallel, gap to the lower bound, limit");
+  if (!places.empty() && !(results.score(places.front().row, places.front().one_case) > 0.0))
+    return Log::info("no model fits on the devices, whatever the accelerator and the placement");
   for (std::size_t i = 0; i < std::min(count, places.size()); ++i) {
     const Entry& place = places[i];
     const Accelerator& accelerator = results.task.accelerators[place.row];
@@ -121,10 +123,10 @@ void showBest(const SearchResults& results, ArchitectureSearch& search, std::siz
                   same(accelerator, referenceAccelerator()) ? " (ref)" : "");
     std::snprintf(setting.data(), setting.size(), "%lld, %s%s", static_cast<long long>(one.microbatch),
                   formatBytes(one.memory).c_str(),
-                  one.recompute      ? ", again"
-                  : one.choose.any() ? ", chosen"
+                  one.recompute      ? ", recompute"
+                  : one.choose.any() ? ", options"
                                      : "");
-    std::snprintf(line.data(), line.size(), "%-34s %6.1f %-22s %5.3f", shape.data(),
+    std::snprintf(line.data(), line.size(), "%-34s %6.1f %-26s %5.3f", shape.data(),
                   1e-6 * acceleratorArea(accelerator), setting.data(),
                   results.score(place.row, place.one_case));
     Log::info(line.data());
@@ -133,10 +135,11 @@ void showBest(const SearchResults& results, ArchitectureSearch& search, std::siz
       const std::string limit =
           search.planOf(place.row, place.one_case * results.task.models.size() + model).limit;
       if (answer.feasible)
-        std::snprintf(line.data(), line.size(), "  %s: %.6g, %g x %g x %g, %.2g %%, %s",
+        std::snprintf(line.data(), line.size(), "  %s: %s, %g x %g x %g, %.2g %%, %s",
                       results.task.models[model].name.substr(0, 100).c_str(),
-                      static_cast<double>(results.task.batch) / answer.time, answer.stages,
-                      answer.tensor_degree, answer.replicas, 100.0 * gapOf(answer), limit.c_str());
+                      formatCount(static_cast<double>(results.task.batch) / answer.time).c_str(),
+                      answer.stages, answer.tensor_degree, answer.replicas, 100.0 * gapOf(answer),
+                      limit.c_str());
       else
         std::snprintf(line.data(), line.size(), "  %s: does not fit, %s",
                       results.task.models[model].name.substr(0, 100).c_str(), limit.c_str());

@@ -73,6 +73,12 @@ class Decks(support.RunTest):
         self.assertIn("on 1 rank\n", text)
         self.assertEqual({rank for rank, *_ in STAGE_LINE.findall(text)}, {"0"})
 
+    def test_cuts_without_effect(self):
+        said = "strategy/stages and strategy/cuts have no effect with strategy/kind 'joint'"
+        deck = self.write("demo.toml", (DECKS / "demo.toml").read_text().replace('kind = "sil"', "#"))
+        self.assertIn(said, run("train", deck, "strategy/stages=3", "-n").stdout)
+        self.assertNotIn(said, run("train", DECKS / "demo.toml", "-n").stdout)
+
     def test_ranks_that_do_not_fit(self):
         self.assertRefused(run("train", DECKS / "demo.toml", "-n", "--ranks", 3), "3 ranks do not fit 2 stages")
 

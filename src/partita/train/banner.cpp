@@ -138,14 +138,23 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
                       : "; use none, or a smaller optimiser/offload_bucket"));
 }
 
+/// A deck that names no kind trains the whole network, even if it says how to cut it.
+void noteUnusedCuts(const StrategySection& strategy, const GridPlan& grid) {
+  const bool cut = strategy.stages != StrategySection().stages || !strategy.cuts.empty();
+  if (cut && grid.stages < strategy.stages)
+    Log::info("# strategy/stages and strategy/cuts have no effect with strategy/kind '" +
+              nameOf(strategy.kind) + "'");
+}
+
 } // namespace
 
-void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid,
-                   const DeviceKind& device) {
+void showPartition(const RunConfig& deck, const RunConfig& config, const Partition& partition,
+                   const GridPlan& grid, const DeviceKind& device) {
   const std::string parts =
       grid.parts == 1 ? "" : " x " + counted(grid.parts, "part") + " (" + nameOf(config.strategy.split) + ")";
   Log::info("# " + nameOf(config.strategy.kind) + ", " + counted(grid.stages, "stage") + " x " +
             counted(grid.replicas, "replica") + parts + " on " + counted(grid.ranks, "rank"));
+  noteUnusedCuts(deck.strategy, grid);
   Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations"
             "     buffers");
   char line[192];

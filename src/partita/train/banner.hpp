@@ -14,8 +14,8 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
 std::string showMessagePaths(const Grid& grid);
 
 /// Prints the table of the stages: rank, layers, parameters, FLOPs per sample, bytes in the memory of the
-/// rank's device, and what the cut allows.
-void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid,
-                   const DeviceKind& device);
+/// rank's device, and what the cut allows. `config`: what is left of `deck` with the strategy it names.
+void showPartition(const RunConfig& deck, const RunConfig& config, const Partition& partition,
+                   const GridPlan& grid, const DeviceKind& device);
 
 } // namespace partita

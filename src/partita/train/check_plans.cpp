@@ -190,7 +190,7 @@ void dryRun(const RunConfig& deck, int ranks, const std::string& scratch) {
             std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +
             " test samples of " + joined(sets.shape, " x ") + " values, " + counted(sets.classes, "class") +
             "; " + counted(count.steps, "step") + " per stage");
-  showPartition(config, partition, grid, deviceKind(chooseMessagePaths(config)));
+  showPartition(deck, config, partition, grid, deviceKind(chooseMessagePaths(config)));
   if (const auto predicted = predictedCost(config, sets, partition, grid))
     Log::info("# " + costLine(*predicted));
   if (const auto workers = predictedWorkers(config, sets, grid))

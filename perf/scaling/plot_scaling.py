@@ -37,7 +37,7 @@ def merit(summary):
 
 
 def rows(series):
-    """(ranks, stages x replicas, samples/s, parameters, speed-up, efficiency, spread) for each number of ranks."""
+    """(ranks, strategy, stages x replicas, samples/s, parameters, speed-up, efficiency, spread) for each number of ranks."""
     first = min(series)
     base = statistics.median(merit(summary) for summary in series[first]) / first
     result = []
@@ -45,7 +45,7 @@ def rows(series):
         merits = [merit(summary) for summary in summaries]
         middle = statistics.median(merits)
         grid = summaries[0]["grid"]
-        result.append((ranks, f"{grid['stages']} x {grid['replicas']}",
+        result.append((ranks, summaries[0]["strategy"], f"{grid['stages']} x {grid['replicas']}",
                        statistics.median(summary["samples_per_second"] for summary in summaries),
                        summaries[0]["parameters"], middle / base, middle / base / ranks,
                        (max(merits) - min(merits)) / middle))
@@ -53,10 +53,10 @@ def rows(series):
 
 
 def print_table(folder, table):
-    print(f"\n{folder}\n\n| ranks | stages x replicas | samples/s | parameters | speed-up | efficiency | spread |")
-    print("|---|---|---|---|---|---|---|")
-    for ranks, grid, rate, parameters, speedup, efficiency, spread in table:
-        print(f"| {ranks} | {grid} | {rate:.0f} | {parameters} | {speedup:.2f} | {100 * efficiency:.0f} % "
+    print(f"\n{folder}\n\n| ranks | strategy | stages x replicas | samples/s | parameters | speed-up | efficiency | spread |")
+    print("|---|---|---|---|---|---|---|---|")
+    for ranks, strategy, grid, rate, parameters, speedup, efficiency, spread in table:
+        print(f"| {ranks} | {strategy} | {grid} | {rate:.0f} | {parameters} | {speedup:.2f} | {100 * efficiency:.0f} % "
               f"| {100 * spread:.0f} % |")
 
 
@@ -76,8 +76,8 @@ def draw(tables, output):
     right.axhline(100, color="#7F7F7F", linestyle=":")
     for folder, table in tables.items():
         ranks = [row[0] for row in table]
-        left.plot(ranks, [row[4] for row in table], marker="o", label=os.path.basename(os.path.normpath(folder)))
-        right.plot(ranks, [100 * row[5] for row in table], marker="o")
+        left.plot(ranks, [row[5] for row in table], marker="o", label=os.path.basename(os.path.normpath(folder)))
+        right.plot(ranks, [100 * row[6] for row in table], marker="o")
     for axes, name in ((left, "speed-up"), (right, "efficiency (%)")):
         axes.set_xscale("log", base=2)
         axes.set_xticks(every, [str(ranks) for ranks in every])

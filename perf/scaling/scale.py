@@ -5,7 +5,7 @@ Strong scaling keeps the problem the same: the deck as it is. Weak scaling keeps
 replicas, batch and samples grow with the ranks; with --over stages, the network grows by the `repeat` of the layer that
 is repeated most.
 
-  stages    ranks are stages of one network (sil); one rank trains the whole network (joint)
+  stages    ranks are stages of one network, as --kind says; one rank trains the whole network (joint)
   replicas  ranks are replicas of the deck's stages, which divide each batch
 
 Run directories are FOLDER/ranksP-N. Runs that have a summary.json are not repeated."""
@@ -60,7 +60,7 @@ def more_data(deck, ranks):
 def overrides(arguments, ranks):
     words = list(QUIET)
     if arguments.over == "stages":
-        words += ["strategy/kind=joint"] if ranks == 1 else ["strategy/kind=sil", f"strategy/stages={ranks}"]
+        words += [f"strategy/kind={arguments.kind}", f"strategy/stages={ranks}"] if ranks > 1 else ["strategy/kind=joint"]
     if arguments.scaling == "weak":
         deck = read_deck(arguments.deck)
         words += [deeper(deck, ranks)] if arguments.over == "stages" else more_data(deck, ranks)
@@ -117,6 +117,8 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4], metavar="P")
     parser.add_argument("--over", choices=("stages", "replicas"), default="stages",
                         help="what additional ranks are (default: stages)")
+    parser.add_argument("--kind", choices=("sil", "pipeline"), default="sil",
+                        help="how ranks train that are stages, whatever strategy the deck has (default: sil)")
     parser.add_argument("--repeats", type=int, default=3, help="runs per number of ranks (default: 3)")
     parser.add_argument("--launcher", default="mpirun -n @RANKS@",
                         help="launcher for runs on this machine (default: mpirun -n @RANKS@)")

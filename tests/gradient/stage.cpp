@@ -53,7 +53,8 @@ class StageProbe {
     assign(_stage.parameters(), asStored(_stage.plan().layers, parameters));
     const Matrix input = matrixOf(rows, inputs, in);
     const Matrix output = _stage.forward(space, {}, input, _tape).real();
-    _loss->evaluate(space, output, {_classes, Matrix()}, 0.25, Matrix(), _score);
+    const Matrix grad = _stage.outputGradient(rows); // without it, nothing would be smoothed
+    _loss->evaluate(space, output, {_classes, Matrix()}, 0.25, grad, _score);
     return 0.25 * _score.take(space).loss;
   }
 

@@ -234,6 +234,17 @@ TEST_CASE("Steps of unequal parts have the same bits in each run, and are those 
   }
 }
 
+TEST_CASE("In steps of unequal parts dropout leaves out what it does on one rank", "[hogbatch]") {
+  const int ranks = everyone().size();
+  if (ranks < 2) return;
+  const Overrides dropout{
+      "network/layers=[{type=\"dense\", units=12, activation=\"relu\"}, {type=\"dropout\", "
+      "rate=0.5}, {type=\"dense\"}]"};
+  SmallRun together(everyone(), smallDeck(deckOf(dropout + Overrides{"strategy/rule=synchronous"})));
+  SmallRun serial(groupOf(1), smallDeck(plain_sgd + dropout + Overrides{"strategy/kind=joint"}));
+  CHECK(relativeDifference(trainedParameters(together), trainedParameters(serial)) < 1e-5);
+}
+
 TEST_CASE("A run is repeated bit for bit on one rank from its decisions", "[hogbatch]") {
   const int ranks = everyone().size();
   if (ranks < 2) return;

@@ -98,6 +98,9 @@ class Predictions(support.RunTest):
         convolutions = ("strategy/cuts=flops", support.IMAGES)
         joint, pipeline = ("strategy/kind=joint",), ("strategy/kind=pipeline", "strategy/schedule=1f1b", "strategy/microbatches=2")
         for name, ranks, options, changes in (
+                ("serial", 1, (), (*joint, "strategy/microbatches=4")),
+                ("data", 2, (), (*joint, "strategy/microbatches=4", "checkpoint/every=2")),
+                ("local-sgd", 2, (), ("strategy/kind=local-sgd", "strategy/microbatches=4")),
                 ("filter", 2, (), (*joint, "strategy/parts=2", "strategy/split=filter")),
                 ("channel", 2, (), (*joint, "strategy/parts=2", "strategy/split=channel")),
                 ("grid", 4, (), (*joint, "strategy/parts=4")),
@@ -111,7 +114,7 @@ class Predictions(support.RunTest):
                 row, = self.predict(*both, *options, "--cluster", cluster, "--strategy", name, "--ranks", ranks)
                 self.assertEqual((row["reason"], row["detail"]), ("none", ""))
                 self.assertEqual(row["stages"] * row["replicas"] * row["parts"], ranks)
-                self.assertNotEqual(row["split"], "none")
+                self.assertEqual(row["split"] == "none", row["parts"] == 1)
                 result = run("train", *both, f"run/cluster={cluster}", "-n", "--ranks", ranks)
                 self.assertDone(result)
                 words = re.search(r"# predicted ([0-9.e+-]+) ms per step: .* memory ([0-9.]+) (\w+)", result.stdout)

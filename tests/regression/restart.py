@@ -101,7 +101,7 @@ class Restart(support.RunTest):
                 self.assertEqual(found["parameters_hash"], wanted["parameters_hash"])
                 self.assertEqual(found["stage_accuracy"], wanted["stage_accuracy"])
                 self.assertEqual(found_rows, rows)
-                for key in ("bytes_between_replicas",) + (() if "frozen" in name else ("bytes_between_stages",)):
+                for key in ("bytes_between_replicas", "bytes_between_stages"):
                     self.assertEqual(found[key], wanted[key], key)
 
 

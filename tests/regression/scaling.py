@@ -39,9 +39,15 @@ class Scaling(support.RunTest):
         self.assertEqual(two["grid"], {"stages": 2, "replicas": 1, "ranks": 2})
         self.assertEqual(one["parameters"], two["parameters"])
         table = self.python("plot_scaling.py", self.series)
-        self.assertIn(f"| 1 | 1 x 1 | {one['samples_per_second']:.0f} | {one['parameters']} | 1.00 | 100 % | 0 % |", table)
+        numbers = f"{one['samples_per_second']:.0f} | {one['parameters']}"
+        self.assertIn(f"| 1 | joint | 1 x 1 | {numbers} | 1.00 | 100 % | 0 % |", table)
         ratio = two["samples_per_second"] / one["samples_per_second"]
         self.assertIn(f"| {ratio:.2f} | {50 * ratio:.0f} % |", table)
+
+    def test_strong_over_the_stages_of_a_pipeline(self):
+        one, two = self.run_series("strong", self.series, "--kind", "pipeline")
+        self.assertEqual((one["strategy"], two["strategy"]), ("joint", "pipeline"))
+        self.assertEqual(one["parameters_hash"], two["parameters_hash"])
 
     def test_runs_are_not_repeated(self):
         self.run_series("strong", self.series, "run/epochs=1")
@@ -101,7 +107,8 @@ class Scaling(support.RunTest):
         for ranks, rate in ((1, 1000.0), (2, 1900.0)):
             run = self.series / f"ranks{ranks}-1"
             run.mkdir(parents=True)
-            summary = {"grid": {"stages": ranks, "replicas": 1, "ranks": ranks}, "samples_per_second": rate, "parameters": 7}
+            summary = {"grid": {"stages": ranks, "replicas": 1, "ranks": ranks}, "strategy": "sil",
+                       "samples_per_second": rate, "parameters": 7}
             (run / "summary.json").write_text(json.dumps(summary))
         told = self.python("plot_scaling.py", self.series, "-o", self.folder / "scaling.png")
         self.assertIn("| 2 | 2 x 1 | 1900 | 7 | 1.90 | 95 % |", told)

@@ -23,7 +23,7 @@ std::string jsonOf(const Value& value) {
 TEST_CASE("JSON text is quoted and escaped", "[io]") {
   CHECK(jsonOf("plain") == R"("plain")");
   CHECK(jsonOf(std::string("a\"b\\c")) == R"("a\"b\\c")");
-  CHECK(jsonOf("tab\tnew\nline\x01") == R"("tab\u0009new\u000aline\u0001")");
+  CHECK(jsonOf("tab\tnew\nline\x01") == R"("tab\u0009new\u000Aline\u0001")");
   CHECK(jsonOf("\xc3\xa9") == "\"\xc3\xa9\""); // UTF-8 is unchanged
   CHECK(jsonOf("") == R"("")");
 }

@@ -57,8 +57,11 @@ TEST_CASE("Cross-entropy of known probabilities", "[nn]") {
   const double loss0 = std::log(4.0), loss1 = std::log(4.0 / 3.0);
   CHECK(evaluate(*makeCrossEntropy(0.0), output, {labelsOf({0}), Matrix()}).loss == Approx(loss0));
   CHECK(evaluate(*makeCrossEntropy(0.0), output, {labelsOf({1}), Matrix()}).loss == Approx(loss1));
-  CHECK(evaluate(*makeCrossEntropy(0.2), output, {labelsOf({1}), Matrix()}).loss ==
+  const Matrix grad = makeMatrix("partita::test::grad", 1, 2);
+  CHECK(evaluate(*makeCrossEntropy(0.2), output, {labelsOf({1}), Matrix()}, grad).loss ==
         Approx(0.9 * loss1 + 0.1 * loss0));
+  CHECK(evaluate(*makeCrossEntropy(0.2), output, {labelsOf({1}), Matrix()}).loss ==
+        Approx(loss1)); // evaluated
   CHECK(evaluate(*makeCrossEntropy(0.0), output, {labelsOf({0}), matrixOf(1, 2, {0.3, 0.7})}).loss ==
         Approx(0.3 * loss0 + 0.7 * loss1));
 }

@@ -117,6 +117,21 @@ TEST_CASE("Adam adds weight decay to the gradient, AdamW takes it from the param
   CHECK(train(adam(OptimiserKind::adam, 0.0)) == train(adam(OptimiserKind::adamw, 0.0)));
 }
 
+TEST_CASE("The first step of Adam is as long as the rate, however slowly its moments change", "[optim]") {
+  for (const double slow : {0.9, 0.999999, 0.99999999}) {
+    for (const bool first : {true, false}) {
+      INFO(slow << (first ? " for beta1" : " for beta2"));
+      OptimiserSection section = adam(OptimiserKind::adam, 0.0);
+      (first ? section.beta1 : section.beta2) = slow;
+      section.epsilon = 0.0;
+      const Vector parameters = vectorOf(Values(size, 0.0));
+      makeOptimiser(section, size)
+          ->step(space, {parameters, vectorOf(Values(size, 2.0)), {}}, rate, Vector());
+      CHECK(relativeError(valuesOf(parameters), Values(size, -rate)) < 1e-5);
+    }
+  }
+}
+
 TEST_CASE("The factor of clipping multiplies the gradient, not the decay", "[optim]") {
   const OptimiserSection section = adam(OptimiserKind::adam, 0.5);
   checkSame(train(section, 0.25), adamByHand(section, 0.25));

@@ -60,6 +60,11 @@ TEST_CASE("Cuts balance work, and leave no stage without parameters", "[plan]") 
     { type = "dense", units = 512, activation = "relu" }, { type = "dense" })";
   const Partition partition = cut("kind = \"pipeline\"\nstages = 3\n", layers, {1, 64, 64});
   for (const StagePlan& stage : partition.stages) CHECK(stage.parameters() > 0);
+  const Partition by_memory = cut("kind = \"sil\"\nstages = 2\ncuts = \"memory\"\n",
+                                  R"({ type = "average-pool", kernel = 5, stride = 1 },
+    { type = "average-pool", kernel = 20 }, { type = "dense", units = 3 }, { type = "dense" })",
+                                  {1, 32, 32});
+  for (const StagePlan& stage : by_memory.stages) CHECK(stage.parameters() > 0);
   const Partition two = cut("kind = \"pipeline\"\nstages = 2\n", layers, {1, 64, 64});
   CHECK(two.local[0].flops < 0.2 * two.local[1].flops);
   CHECK(two.local[0].total() > two.local[1].total());

@@ -106,7 +106,7 @@ Section describeTraining(TrainingSection& training) {
   section.add("batch", &training.batch, within(1, 1 << 24), "samples", "samples per step, over all replicas");
   section.add("loss", choice(training.loss), "loss of the whole network, or of the last stage");
   section.add("label_smoothing", &training.label_smoothing, withinBelow(0, 1), "",
-              "cross-entropy: fraction of the target spread over all classes");
+              "cross-entropy: fraction of the target spread over all classes, in training only");
   return section;
 }
 
@@ -140,7 +140,7 @@ Section describeOptimiser(OptimiserSection& optimiser) {
       "maximum norm of the gradient: of the whole network, or with sil of each stage; 0: no clipping");
   section.add("schedule", choice(optimiser.schedule), "learning rate schedule");
   section.add("warmup_steps", &optimiser.warmup_steps, atLeast(0), "steps",
-              "linear rise from 0; a shorter run ends during the warm-up");
+              "linear rise from 0, over the whole run if that is shorter");
   section.add("step_epochs", &optimiser.step_epochs, within(1, 1e9), "epochs", "step: epochs between drops");
   section.add("step_factor", &optimiser.step_factor, {0, 1, true}, "", "step: factor of each drop");
   section.add("final_fraction", &optimiser.final_fraction, within(0, 1), "",

@@ -65,6 +65,21 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
   return near.empty() ? "; valid: " + quotedList(valid) : near;
 }
 
+std::string quoted(const std::string& text) {
+  static const char* const digits = "0123456789ABCDEF";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (code < 0x20 || code == 0x7F)
+      out += std::string("\\u00") + digits[code >> 4] + digits[code & 15];
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
 std::string quotedList(const std::vector<std::string>& names) {
   return names.empty() ? "" : "'" + joined(names, "', '") + "'";
 }

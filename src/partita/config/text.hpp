@@ -21,6 +21,10 @@ std::string nearby(const std::string& name, const std::vector<std::string>& vali
 /// "'x', 'y', 'z'"
 std::string quotedList(const std::vector<std::string>& names);
 
+/// The text as a string of TOML or JSON: in quotation marks, with escapes for these and for control
+/// characters.
+std::string quoted(const std::string& text);
+
 /// "x, y, z" with `between` = ", ".
 std::string joined(const std::vector<std::string>& words, const std::string& between);
 std::string joined(const std::vector<std::int64_t>& numbers, const std::string& between);

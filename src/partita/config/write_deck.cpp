@@ -5,29 +5,10 @@
 #include "partita/config/text.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace partita {
 
 namespace {
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (code < 0x20 || code == 0x7F) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04X", code);
-      out += escape;
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
 
 std::string tomlText(const Parameter& parameter);
 std::string layersText(const std::vector<LayerSpec>& layers, const std::string& indent);

@@ -1,6 +1,7 @@
 #include "partita/io/json.hpp"
 
 #include "partita/config/files.hpp"
+#include "partita/config/text.hpp"
 
 #include <array>
 #include <charconv>
@@ -9,22 +10,6 @@
 namespace partita {
 
 namespace {
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char character : validUtf8(text)) {
-    const auto code = static_cast<unsigned char>(character);
-    if (character == '"' || character == '\\') {
-      out += '\\';
-      out += character;
-    } else if (code < 0x20) {
-      out += std::string("\\u00") + "0123456789abcdef"[code >> 4] + "0123456789abcdef"[code & 15];
-    } else {
-      out += character;
-    }
-  }
-  return out + "\"";
-}
 
 std::string number(double value) {
   if (!std::isfinite(value)) return "null";
@@ -46,7 +31,7 @@ void JsonObject::addRaw(const std::string& key, std::string value) {
   _entries.emplace_back(key, std::move(value));
 }
 void JsonObject::add(const std::string& key, const std::string& value) {
-  addRaw(key, quoted(value));
+  addRaw(key, quoted(validUtf8(value)));
 }
 void JsonObject::add(const std::string& key, bool value) {
   addRaw(key, value ? "true" : "false");
@@ -77,7 +62,7 @@ std::string JsonObject::text(int indent) const {
   const std::string margin(indent, ' ');
   std::string out = "{\n";
   for (std::size_t i = 0; i < _entries.size(); ++i) {
-    out += margin + "  " + quoted(_entries[i].first) + ": " + _entries[i].second;
+    out += margin + "  " + quoted(validUtf8(_entries[i].first)) + ": " + _entries[i].second;
     out += i + 1 < _entries.size() ? ",\n" : "\n";
   }
   return out + margin + "}";

@@ -115,7 +115,8 @@ class DividedCrossEntropy : public Loss {
     const std::int64_t rows = output.extent(0), values = rows * ClassParts::statistics;
     const int parts = static_cast<int>(_classes.ranges.size()), own = _classes.own;
     const ClassTarget target{targets.distribution, targets.classes, _classes.ranges.back().end,
-                             _classes.ranges[static_cast<std::size_t>(own)].begin, _smoothing};
+                             _classes.ranges[static_cast<std::size_t>(own)].begin,
+                             grad.size() > 0 ? _smoothing : Real(0)};
     auto* const sums = reinterpret_cast<ClassSums*>(_sums.data());
     Kokkos::parallel_for("partita::DividedCrossEntropy::own_kernel", Range(space, 0, rows),
                          OwnClassSums{output, grad, target, sums + own * rows});

@@ -96,7 +96,8 @@ class CrossEntropy : public Loss {
   void evaluateRows(const ExecSpace& space, const TypedMatrix& output, const Targets& targets,
                     const DeviceFactor& weight, const TypedMatrix& grad, Score& score) override {
     const Region region(space, "partita::CrossEntropy", Phase::elementwise);
-    softmaxCrossEntropy(space, output, targets, static_cast<Real>(_smoothing), weight, grad, score);
+    const double smoothing = grad.size() > 0 ? _smoothing : 0.0;
+    softmaxCrossEntropy(space, output, targets, static_cast<Real>(smoothing), weight, grad, score);
   }
   bool decodesInTraining() const override { return true; }
 

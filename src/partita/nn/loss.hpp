@@ -86,7 +86,8 @@ class Loss {
                             const DeviceFactor& weight, const TypedMatrix& grad, Score& score) = 0;
 };
 
-/// Softmax cross-entropy with label smoothing (Szegedy et al., arXiv 1512.00567).
+/// Softmax cross-entropy with label smoothing (Szegedy et al., arXiv 1512.00567). Without a gradient, as in
+/// an evaluation, nothing is smoothed, so that exp of the loss is a perplexity.
 std::unique_ptr<Loss> makeCrossEntropy(double label_smoothing);
 
 /// The same for logits of which each part has those of its classes. No logits are sent: for each label, parts

@@ -103,7 +103,8 @@ struct AdamKernel {
   const Stored* gradients;
   const Real* factor;
   Real *first, *second;
-  Real beta1, beta2, rate, epsilon, inverse_correction2, coupled_decay, decoupled_factor;
+  Real beta1, beta2, share1, share2; ///< of the old moments, and of what is new
+  Real rate, epsilon, inverse_correction2, coupled_decay, decoupled_factor;
 
   KOKKOS_INLINE_FUNCTION void take(const StepNumbers& numbers) {
     rate = numbers.rate;
@@ -111,8 +112,8 @@ struct AdamKernel {
   }
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     const Real p = parameters[i], g = clipped(gradients, factor, i) + coupled_decay * p;
-    const Real m = beta1 * first[i] + (1 - beta1) * g;
-    const Real v = beta2 * second[i] + (1 - beta2) * g * g;
+    const Real m = beta1 * first[i] + share1 * g;
+    const Real v = beta2 * second[i] + share2 * g * g;
     first[i] = m;
     second[i] = v;
     put(decoupled_factor * p - rate * m / (sqrt(v * inverse_correction2) + epsilon), parameters, rounded, i);
@@ -141,6 +142,8 @@ class Adam : public Optimiser {
                                       part.state[1],
                                       static_cast<Real>(_section.beta1),
                                       static_cast<Real>(_section.beta2),
+                                      static_cast<Real>(1.0 - _section.beta1),
+                                      static_cast<Real>(1.0 - _section.beta2),
                                       static_cast<Real>(rate / correction1),
                                       static_cast<Real>(_section.epsilon),
                                       static_cast<Real>(1.0 / correction2),

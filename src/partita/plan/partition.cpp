@@ -53,10 +53,10 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
   on_any_rank.data.prefetch = 0;
   return balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
+    // A stage without parameters has nothing to learn, however well it would balance the others.
+    if (parameters[static_cast<std::size_t>(first)] == parameters[static_cast<std::size_t>(last)])
+      return 1e100;
     if (strategy.cut_rule == CutRule::flops) {
-      // A stage without parameters has nothing to learn, however well its work would balance.
-      if (parameters[static_cast<std::size_t>(first)] == parameters[static_cast<std::size_t>(last)])
-        return 1e100;
       const bool gradient_leaves = index > 0 && plan.gradientsCross();
       const Effort own = gradient_leaves ? effort.withInputGradient(first, last) : effort.of(first, last);
       return (own + plan.extraEffort(strategy, layers, first, last, index)).total();

@@ -152,10 +152,17 @@ std::int64_t StageBuffers::ofEvaluation() const {
   return bytes;
 }
 
+namespace {
+
+int moments(const OptimiserSection& optimiser) {
+  if (optimiser.kind != OptimiserKind::sgd) return 2;
+  return optimiser.momentum > 0.0 ? 1 : 0;
+}
+
+} // namespace
+
 std::int64_t optimiserVectors(const RunConfig& config) {
-  const OptimiserSection& optimiser = config.optimiser;
-  const int moments = optimiser.kind != OptimiserKind::sgd ? 2 : optimiser.momentum > 0.0 ? 1 : 0;
-  return moments + (config.run.precision != Precision::single ? 1 : 0);
+  return moments(config.optimiser) + (config.run.precision != Precision::single ? 1 : 0);
 }
 
 bool leavesStepsOut(const RunConfig& config) {
@@ -171,12 +178,22 @@ std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, con
   const Precision own = config.run.precision, wire = sumPrecision(config.strategy);
   const std::int64_t gradients = parameters * numberBytes(own, device.real_bytes),
                      sent = numberBytes(wire, device.real_bytes);
-  const int ranks = place.replicas * (dividesPlaces(config.strategy) ? config.strategy.parts : 1);
+  const int replicas = planOf(config.strategy).atOwnPace() ? 1 : place.replicas,
+            ranks = replicas * (dividesPlaces(config.strategy) ? config.strategy.parts : 1);
   if (ranks == 1) return gradients;
   if (!device.host) return gradients + (device.device_sums && own != wire ? sent * parameters : 0);
   const SumBuckets sums(parameters, config.strategy.bucket_kib * 1024 / sent, ranks);
   const bool copied = device.staged_sums || own != wire;
   return gradients + sent * ((copied ? parameters : 0) + sums.atOnce() * sums.received());
+}
+
+/// The copy of a stage's state that checkpoints write while the training goes on. A device does not hold it.
+std::int64_t snapshotBytes(const StagePlan& stage, const RunConfig& config, const DeviceKind& device) {
+  if (!device.host || config.checkpoint.every == 0) return 0;
+  const auto kept =
+      static_cast<std::int64_t>(planOf(config.strategy).keptStates(config.strategy, stage).size());
+  return ((1 + moments(config.optimiser) + kept) * stage.storedValues() + stage.statistics()) *
+         device.real_bytes;
 }
 
 /// Moments and masters.
@@ -250,6 +267,7 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const S
   const std::int64_t more_tapes = // of the other live microbatches
       (rows.live - 1) * rows.microbatch * tapeValues(stage, strategy) * real_bytes;
   planOf(strategy).addTraining(memory, buffers, strategy, more_tapes);
+  memory.buffers += snapshotBytes(stage, config, device);
   return memory;
 }
 

@@ -79,7 +79,7 @@ struct StageMemory {
   std::int64_t gradients = 0;   ///< and a copy of them if sums over replicas use one
   std::int64_t optimiser = 0;   ///< its state, or the buffers through which it is streamed
   std::int64_t activations = 0; ///< of live passes, their gradients, and scratch of losses and layers
-  std::int64_t buffers = 0;     ///< of batches and messages, while training; `frozen`: see ofFrozen
+  std::int64_t buffers = 0;     ///< of batches, messages (`frozen`: see ofFrozen) and checkpoints
   std::int64_t evaluation = 0;  ///< the same for an evaluation, in addition to the training
   std::int64_t offloaded = 0;   ///< optimiser state elsewhere; host memory of a host rank is counted above
   std::int64_t total() const {

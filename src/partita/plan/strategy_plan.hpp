@@ -35,6 +35,8 @@ class StrategyPlan {
   virtual int sharedReplicas(const StrategySection&) const { return 0; }
   /// Do ranks train at their own pace, so that they can agree only when the first rank calls them together?
   virtual bool atOwnPace() const { return false; }
+  /// Does the run repeat the decisions of an earlier one? It reports none, and cannot be continued.
+  virtual bool repeats(const StrategySection&) const { return false; }
   /// Does a run continue with the remaining ranks if ranks other than the first are lost?
   virtual bool toleratesLosses(const StrategySection& section) const {
     (void)section;

@@ -64,8 +64,8 @@ void startAtMeanLabel(const SilSection& sil, const StagePlan& plan, const SilLab
 /// decodes the labels, z = x (S - mean)^T / tau. A stage between two cuts adds to its small random weights
 /// the centred map from the previous labels to its own, x (S - mean)^T (S' - mean') / width, doubled if an
 /// entrance drops half of x.
-void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLabels& own,
-                     std::vector<Real>& values) {
+void passLabelsOn(const StagePlan& plan, const SilLabels& before, const SilLabels& own,
+                  std::vector<Real>& values) {
   const std::size_t inputs = before.mean.size(), outputs = own.mean.size(),
                     classes = before.values.size() / inputs;
   if (plan.last()) {
@@ -92,7 +92,8 @@ void startLearnedLabels(const StagePlan& plan, const SilLabels& labels, std::vec
             values.begin() + parameterTensors(plan.allLayers()).back().offset);
 }
 
-bool startsWithLabels(const SilSection& sil, const StagePlan& plan) {
+/// Does the stage start as the map of `passLabelsOn`?
+bool passesLabelsOn(const SilSection& sil, const StagePlan& plan) {
   if (plan.first() || !startsWithLabels(sil) || !labelsBeforeCountUnits(sil, plan.layers.front().in))
     return false;
   if (!plan.last() && !plan.labelsCountUnits()) return false;
@@ -134,9 +135,9 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
     startAtMeanLabel(*sil, plan, labels, values);
   }
   if (!plan.head.empty()) startLearnedLabels(plan, labels, values);
-  if (startsWithLabels(*sil, plan)) {
-    startWithLabels(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1),
-                    labels, values);
+  if (passesLabelsOn(*sil, plan)) {
+    passLabelsOn(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1), labels,
+                 values);
   }
   return config.strategy.parts > 1 ? valuesOfPart(values, plan, own) : values;
 }
@@ -178,7 +179,7 @@ std::int64_t passCapacity(const RunConfig& config, int replicas) {
 
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut,
                       const ImageLayout& layout) {
-  const SilSection& sil = config.strategy.sil;
+  const SilSection& sil = *labelSettings(config);
   return makeSilLabels(labelKind(sil, width, classes), sil.kappa, sil.temperature, classes, width,
                        static_cast<std::uint64_t>(config.run.seed), cut, layout);
 }

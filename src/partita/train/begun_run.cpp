@@ -42,8 +42,7 @@ BegunRun::BegunRun(const ExecSpace& space, const Communicator& world, const RunC
                    Continued& continued)
     : setup(world, deck, directory.scratch()), provenance(std::move(of_banner)) {
   provenance.emplace_back("messages", showMessagePaths(setup.grid));
-  showPartition(deck, setup.config, setup.plans.partition, setup.grid.plan(),
-                deviceKind(setup.grid.paths()));
+  showPartition(deck, setup.config, setup.plans.partition, setup.grid.plan(), deviceKind(setup.grid.paths()));
   collectively(world, [&] { predict(); });
   length = planRunLength(setup.config, setup.plans.sets.train.size());
   const bool goes_on = continued.state.any;

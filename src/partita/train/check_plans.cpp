@@ -108,7 +108,8 @@ void tryFiles(const RunConfig& config, const DataSets& sets, const Partition& pa
   const std::int64_t samples = sets.train.size();
   const RunLength length = planRunLength(config, samples);
   const auto place_of = [&](const std::string& folder) { return folder.empty() ? scratch : folder; };
-  if (length.turns == 1 || isHere("strategy/cache_directory", place_of(config.strategy.sil.cache_directory)))
+  const SilSection* sil = length.turns > 1 ? planOf(config.strategy).labels(config.strategy) : nullptr;
+  if (sil == nullptr || isHere("strategy/cache_directory", place_of(sil->cache_directory)))
     checkFiles(config, length, samples, scratch);
   const OptimiserSection& optimiser = config.optimiser;
   const std::string folder = place_of(optimiser.offload_directory);

@@ -65,7 +65,7 @@ Outcome reportStop(const RunConfig& config, const RunControl& control, const Che
     Log::error(stopped + "; without a run directory (-d) nothing was kept");
     return Outcome::failed;
   }
-  if (!config.strategy.hogbatch.replay.empty()) {
+  if (planOf(config.strategy).repeats(config.strategy)) {
     Log::error(stopped + "; a replay cannot be continued, only started again with --overwrite");
     return Outcome::failed;
   }
@@ -88,8 +88,8 @@ Outcome ended(const Continued& continued, Outcome outcome) {
 
 /// The table of workers; empty if none report, as in a replay.
 std::string workersFile(const RunConfig& config, const RunDirectory& directory) {
-  const bool report = planOf(config.strategy).atOwnPace() && config.strategy.hogbatch.replay.empty();
-  return report ? directory.file("workers.csv") : "";
+  const StrategyPlan& plan = planOf(config.strategy);
+  return plan.atOwnPace() && !plan.repeats(config.strategy) ? directory.file("workers.csv") : "";
 }
 
 std::unique_ptr<Monitor> makeMonitor(const Communicator& world, const BegunRun& run, Mailbox& mailbox,

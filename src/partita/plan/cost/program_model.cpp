@@ -222,7 +222,9 @@ class ProgramModel {
       values += layer.bytes / bytesPerItem(sumPrecision(_run.config.strategy));
     }
     const Exchange sums = sumsOf(idle, rule);
-    _prediction.epoch_compute = _prediction.steps * (computeOf(whole) + values * meetingSeconds() / every);
+    const double passes = asReal(microbatchesOf(_run.config.strategy, _share));
+    _prediction.epoch_compute =
+        _prediction.steps * (passes * whole.compute() + whole.update + values * meetingSeconds() / every);
     _prediction.add({ExchangeKind::parameters, sums.messages / every, sums.bytes / every,
                      sums.seconds / every, sums.hidden / every});
   }

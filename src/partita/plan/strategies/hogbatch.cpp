@@ -46,8 +46,9 @@ class HogbatchPlan final : public JointPlan {
     return section.hogbatch.replay.empty() ? static_cast<int>(section.hogbatch.shared_workers) : 0;
   }
   bool atOwnPace() const override { return true; }
+  bool repeats(const StrategySection& section) const override { return !section.hogbatch.replay.empty(); }
   bool toleratesLosses(const StrategySection& section) const override {
-    return section.hogbatch.tolerate && section.hogbatch.replay.empty();
+    return section.hogbatch.tolerate && !repeats(section);
   }
   void whenTrained(StrategySection& section) const override { section.kind = StrategyKind::joint; }
 

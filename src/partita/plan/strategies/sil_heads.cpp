@@ -187,6 +187,8 @@ StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const Laye
     decoder.dense.units = in[1];
   } else if (in.size() > 2 && in.size() == out.size()) {
     found.window = in[1] / out[1];
+    for (std::size_t axis = 2; axis < in.size(); ++axis)
+      found.window = std::min(found.window, in[axis] / out[axis]);
     for (std::size_t axis = 1; axis < in.size(); ++axis)
       if (found.window > 0 && in[axis] / found.window != out[axis]) found.window = 0;
     decoder = pointwiseConvolution(in[0], in.size() == 4);

@@ -29,11 +29,21 @@ void GradientWork::readRows(const WorkOrder& order) {
   _rows.epoch = static_cast<std::uint32_t>(_epoch);
 }
 
+/// What dropout draws its masks for: the batch, or if workers share a step, the step, so that together they
+/// draw what one rank would.
+std::int64_t GradientWork::drawOf(const WorkOrder& order) const {
+  const StrategySection& strategy = _context.config.strategy;
+  if (strategy.hogbatch.rule != WorkerRule::synchronous) return order.number;
+  const auto samples = static_cast<std::int64_t>(_context.sets.train.size());
+  const std::int64_t batch = _context.config.training.batch, steps = (samples + batch - 1) / batch;
+  return order.epoch * steps + (order.first - order.row) / batch;
+}
+
 Score::Sums GradientWork::compute(const ExecSpace& space, const WorkOrder& order) {
   readRows(order);
   const Batch batch = _reader.next(space);
   Pass pass;
-  pass.step = static_cast<std::uint64_t>(order.number);
+  pass.step = static_cast<std::uint64_t>(drawOf(order));
   pass.first_row = order.row;
   const Real weight = static_cast<Real>(1.0 / static_cast<double>(order.total));
   Score::Sums sums;

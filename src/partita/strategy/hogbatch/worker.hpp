@@ -19,6 +19,7 @@ class GradientWork {
 
  private:
   void readRows(const WorkOrder& order);
+  std::int64_t drawOf(const WorkOrder& order) const;
 
   const RunContext& _context;
   LocalStage& _local;

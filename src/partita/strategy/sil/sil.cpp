@@ -196,7 +196,7 @@ std::unique_ptr<ActivationCache> SilTraining::makeCache(const Stage& stage) cons
 
 bool SilTraining::trainOneByOne(const ExecSpace& space) {
   const Position& start = _context.start;
-  for (int stage = 1; stage < start.stage; ++stage) remakeInputs(space, stage);
+  for (int stage = 1; stage < start.stage; ++stage) remakeInputs(space, stage, _context.length.steps);
   for (int stage = start.stage; stage < _context.grid.plan().stages; ++stage) {
     if (!trainFrozen(space, stage, stage == start.stage ? start.step : 0)) return false;
   }
@@ -204,10 +204,11 @@ bool SilTraining::trainOneByOne(const ExecSpace& space) {
 }
 
 /// Recomputes only the inputs that a later stage learns from. They are the same as before, because the stages
-/// that compute them no longer change.
-void SilTraining::remakeInputs(const ExecSpace& space, int stage) {
+/// that compute them no longer change. Counts what is sent for the first time, after `steps` of the stage.
+void SilTraining::remakeInputs(const ExecSpace& space, int stage, std::int64_t steps) {
   Grid& grid = _context.grid;
-  const Traffic counted = grid.traffic; // data sent again is not counted again
+  const RunLength& length = _context.length;
+  const Traffic counted = grid.traffic;
   FrozenStream stream(_context, stage);
   const std::unique_ptr<ActivationCache> own_inputs = std::move(_cache);
   const RowSource& inputs = own_inputs != nullptr ? static_cast<const RowSource&>(*own_inputs) : _features;
@@ -216,10 +217,13 @@ void SilTraining::remakeInputs(const ExecSpace& space, int stage) {
     stream.makeSource(inputs, *_cache);
     stream.drain(space);
   } else if (stream.feedsFromHere()) {
+    const bool sent = steps >= std::min(length.steps, length.per_epoch);
     stream.beginFeeding(inputs);
+    for (std::int64_t step = 0; !sent && step < steps; ++step) stream.feedBatch(space);
+    if (!sent) grid.traffic = counted;
     stream.feedRest(space);
+    if (sent) grid.traffic = counted;
   }
-  grid.traffic = counted;
 }
 
 /// For ranks that do not own the stage under training; one of them feeds it.
@@ -240,7 +244,7 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
   const Grid& grid = _context.grid;
   const RunLength& length = _context.length;
   // For an interrupted stage, all inputs are recomputed; a new one gets them as they arrive.
-  if (first > 0 && stage > 0) remakeInputs(space, stage);
+  if (first > 0 && stage > 0) remakeInputs(space, stage, first);
   const std::unique_ptr<ActivationCache> own_inputs =
       first > 0 ? nullptr : std::move(_cache); // of stage - 1, while its outputs are computed
   const RowSource& inputs = own_inputs != nullptr ? static_cast<const RowSource&>(*own_inputs) : _features;

@@ -14,7 +14,6 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -55,18 +54,10 @@ void keepLibrariesLoaded() {
 #endif
 }
 
-/// Open MPI starts a daemon for a process without a launcher, which takes longer than many a run and may
-/// outlive the process. Only programs that start others need it.
-void startWithoutDaemon() {
-  constexpr int overwrite = 0;
-  setenv("OMPI_MCA_ess_singleton_isolated", "1", overwrite);
-}
-
 } // namespace
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;
-  startWithoutDaemon();
   PARTITA_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
   keepLibrariesLoaded();
   PARTITA_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));

@@ -64,24 +64,29 @@ PartExchange::Ring PartExchange::ringOf(const PartRing& ring) const {
   return {rank(place + 1), rank(place + ring.count - 1), place, ring.count};
 }
 
+void PartExchange::stage(const ExecSpace& space, const std::vector<Piece>& out,
+                         const std::vector<Piece>& in) const {
+  const auto make_room = [](PinnedVector& buffer, const std::vector<Piece>& pieces) {
+    std::int64_t count = 0;
+    for (const Piece& piece : pieces) count += piece.count;
+    if (static_cast<std::int64_t>(buffer.extent(0)) < count)
+      buffer = PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::staging"),
+                            count);
+  };
+  make_room(_in, in);
+  make_room(_out, out);
+  Real* sent = _out.data();
+  for (const Piece& piece : out) {
+    Kokkos::deep_copy(space, PinnedVector(sent, piece.count), Vector(piece.values, piece.count));
+    sent += piece.count;
+  }
+}
+
 void PartExchange::post(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
                         std::vector<Piece> in) const {
   PARTITA_REQUIRE(_requests.empty(), std::string(what) + ": another exchange has not arrived yet");
   const bool staged = _path == MessagePath::staged;
-  const auto room = [staged](PinnedVector& buffer, const std::vector<Piece>& pieces) {
-    std::int64_t count = 0;
-    for (const Piece& piece : pieces) count += piece.count;
-    if (staged && static_cast<std::int64_t>(buffer.extent(0)) < count)
-      buffer = PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::staging"),
-                            count);
-    return buffer.data();
-  };
-  Real *sent = room(_out, out), *received = room(_in, in);
-  for (const Piece& piece : out) {
-    if (!staged) break;
-    Kokkos::deep_copy(space, PinnedVector(sent, piece.count), Vector(piece.values, piece.count));
-    sent += piece.count;
-  }
+  if (staged) stage(space, out, in);
   fence(space, "partita::PartExchange::post");
   delayAtRandom();
   constexpr int tag = static_cast<int>(Tag::parts);
@@ -91,13 +96,13 @@ void PartExchange::post(const ExecSpace& space, const char* what, const std::vec
     return _requests.emplace_back().start(awaited);
   };
   _requests.reserve(in.size() + out.size());
+  Real *sent = _out.data(), *received = _in.data(); // if staged
   for (const Piece& piece : in) {
     if (piece.count == 0) continue;
     PARTITA_MPI(MPI_Irecv(staged ? received : piece.values, mpiCount(piece.count), mpiType<Real>(),
                           piece.peer, tag, _parts.get(), start(WaitedFor::Kind::message, piece)));
     if (staged) received += piece.count;
   }
-  sent = _out.data();
   for (const Piece& piece : out) {
     if (piece.count == 0) continue;
     PARTITA_MPI(MPI_Isend(staged ? sent : piece.values, mpiCount(piece.count), mpiType<Real>(), piece.peer,

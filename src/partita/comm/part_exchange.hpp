@@ -76,6 +76,8 @@ class PartExchange {
     std::vector<Piece> out, in;
   };
   Messages haloMessages(const ExchangePlan& plan, std::int64_t rows, bool forward, const Vector& work) const;
+  /// Copies what is sent to where MPI reads it, and makes room for what is received.
+  void stage(const ExecSpace& space, const std::vector<Piece>& out, const std::vector<Piece>& in) const;
   /// Begins to send and receive messages; empty ones are not sent. `what` names them in reports on waits.
   /// Until `complete`, nothing may change what is sent, nor touch what is received.
   void post(const ExecSpace& space, const char* what, const std::vector<Piece>& out,

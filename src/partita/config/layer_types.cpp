@@ -8,7 +8,8 @@ constexpr double most = 1 << 24;
 void addNoKeys(Section&, LayerSpec&) {}
 
 void addActivation(Section& section, LayerSpec& spec, const std::string& text) {
-  section.add("activation", choice(spec.activation), text);
+  section.add("activation", choice(spec.activation),
+              text + "; gelu: x Phi(x), exactly, with the error function");
   section.add("slope", &spec.slope, within(0, 1), "", "leaky-relu: slope for negative inputs");
 }
 

@@ -1,5 +1,7 @@
 #include "partita/core/log.hpp"
 
+#include "partita/core/clock.hpp"
+
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -89,12 +91,25 @@ void Log::error(const std::string& line) {
   complain("partita", line);
 }
 
+namespace {
+
+/// A file gets at most ten lines per second, however short the steps are.
+bool comesTooSoon() {
+  constexpr double pause = 0.1; // s
+  static auto last = Clock::time_point::min();
+  const bool soon = last != Clock::time_point::min() && secondsSince(last) < pause;
+  if (!soon) last = Clock::now();
+  return soon;
+}
+
+} // namespace
+
 void Log::progress(const std::string& line) {
   if (log_rank != 0) return;
   // Open MPI gives rank 0 a terminal of its own for standard output, even if that is redirected, but not for
   // standard error.
   if (isatty(STDOUT_FILENO) == 0 || isatty(STDERR_FILENO) == 0) {
-    info(line);
+    if (!comesTooSoon()) info(line);
     return;
   }
   print("\r\033[K" + line);

@@ -13,7 +13,8 @@ class Log {
   static void warning(const std::string& line); ///< standard error, after "warning: "
   static void error(const std::string& line);   ///< standard error, after "partita: "
   static std::vector<std::string> warnings(); ///< the first hundred printed so far; callable from any thread
-  static void progress(const std::string& line); ///< redrawn in place on a terminal, otherwise a plain line
+  /// Redrawn in place on a terminal; in a file, a line of its own, but at most ten per second.
+  static void progress(const std::string& line);
 
   /// Why part of this rank's output did not reach standard output; empty if all of it did.
   static std::string failure();

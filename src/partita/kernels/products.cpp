@@ -27,6 +27,12 @@ Matrix asReal(const TypedMatrix& matrix) {
   return Kokkos::subview(whole, Kokkos::ALL, std::make_pair(std::int64_t{0}, matrix.columns));
 }
 
+/// Kokkos Kernels from 3.5 on takes a product with one column for that of a matrix and a vector, whose values
+/// it expects one after another.
+bool hasGaps(Op op_a, Op op_b, const TypedMatrix& b, const TypedMatrix& c) {
+  return op_a == Op::none && op_b == Op::none && c.columns == 1 && (b.stride != 1 || c.stride != 1);
+}
+
 /// All three operands have the same layout: with mixed layouts Kokkos Kernels would silently not use the
 /// BLAS.
 void realProduct(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const Matrix& a, const Matrix& b,
@@ -126,7 +132,8 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
   const ProductEpilogue fused = alpha == Real(1) ? epilogue : ProductEpilogue{};
   const bool alone = epilogue.empty() && epilogue.sums.size == 0, by_library = !alone && by_cublaslt({}),
              by_onednn = !by_library && onednn::product(space, op_a, op_b, alpha, a, b, beta, c, fused);
-  if (!by_library && !by_onednn && a.precision == Precision::single && !empty)
+  const bool by_blas = a.precision == Precision::single && !empty && !hasGaps(op_a, op_b, b, c);
+  if (!by_library && !by_onednn && by_blas)
     realProduct(space, op_a, op_b, alpha, asReal(a), asReal(b), beta, asReal(c));
   else if (!by_library && !by_onednn)
     loopProducts(space, ta, tb, alpha, a, b, beta, c);

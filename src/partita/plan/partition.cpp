@@ -76,6 +76,27 @@ void checkTies(const StagePlan& stage) {
   }
 }
 
+/// Adds the stages between the cuts, each alone.
+void addStages(Partition& partition, const RunConfig& config, const Layers& layers, int stages) {
+  const StrategySection& strategy = config.strategy;
+  const StrategyPlan& plan = planOf(strategy);
+  const std::int64_t n = layers.size();
+  std::int64_t first = 0;
+  for (int index = 0; index < stages; ++index) {
+    const std::int64_t last = index + 1 < stages ? partition.cuts[index] : n;
+    if (last <= first || last > n) {
+      throw UserError("strategy/cuts: each of the " + std::to_string(stages) +
+                      " stages needs at least one of the " + std::to_string(n) +
+                      " layers; cuts must increase, and count layers from 0");
+    }
+    partition.stages.push_back(stageOf(config, layers, first, last, index, stages));
+    const StagePlan& stage = partition.stages.back();
+    partition.local.push_back(stage.trainEffort(index > 0 && plan.gradientsCross()) +
+                              plan.extraEffort(strategy, layers, first, last, index));
+    first = last;
+  }
+}
+
 } // namespace
 
 Partition planPartition(const RunConfig& config, const Layers& layers, std::int64_t classes,
@@ -93,20 +114,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     partition.cuts =
         strategy.cut_rule == CutRule::list ? strategy.cuts : cutsByRule(config, layers, real_bytes, stages);
   }
-  std::int64_t first = 0;
-  for (int index = 0; index < stages; ++index) {
-    const std::int64_t last = index + 1 < stages ? partition.cuts[index] : n;
-    if (last <= first || last > n) {
-      throw UserError("strategy/cuts: each of the " + std::to_string(stages) +
-                      " stages needs at least one of the " + std::to_string(n) +
-                      " layers; cuts must increase, and count layers from 0");
-    }
-    partition.stages.push_back(stageOf(config, layers, first, last, index, stages));
-    const StagePlan& stage = partition.stages.back();
-    partition.local.push_back(stage.trainEffort(index > 0 && plan.gradientsCross()) +
-                              plan.extraEffort(strategy, layers, first, last, index));
-    first = last;
-  }
+  addStages(partition, config, layers, stages);
   partition.stages.back().divisible_loss =
       config.training.loss == LossKind::cross_entropy && plan.gradientsCross();
   const PlaceGrid grid = placeGridOf(layers, strategy);

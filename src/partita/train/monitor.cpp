@@ -189,15 +189,15 @@ void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
   }
 }
 
-/// At the end of the run: does the whole network know less than one of its stages?
+/// At the end of the run: does the whole network make twice as many errors as one of its stages?
 void Monitor::warnOfStagesThatForget(const EvaluationReport& report) const {
-  constexpr double much = 0.05; // of all samples
+  constexpr double noticeable = 0.03; // of all samples: a small test set has only few
   const std::int64_t last = _length.recovery_steps > 0 ? _length.recovery_steps : _length.steps;
   const bool ends = report.step == last && recovering(report.stage) == (_length.recovery_steps > 0);
   if (!ends || !report.joined || planOf(_config.strategy).labels(_config.strategy) == nullptr) return;
   const auto best = std::max_element(report.stage_accuracy.begin(), report.stage_accuracy.end());
   const double joined = report.stage_accuracy.back();
-  if (*best - joined < much) return;
+  if (*best - joined < noticeable || 1.0 - joined < 2.0 * (1.0 - *best)) return;
   Log::warning("the joined network has an accuracy of " + percent(joined) + ", but stage " +
                std::to_string(best - report.stage_accuracy.begin() + 1) + " alone already has " +
                percent(*best) +

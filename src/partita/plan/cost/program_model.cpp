@@ -61,7 +61,20 @@ class ProgramModel {
     case CostStrategy::sil_free:
     case CostStrategy::sil_relay:
       return together();
-    default:
+    case CostStrategy::serial:
+    case CostStrategy::data:
+    case CostStrategy::spatial:
+    case CostStrategy::filter:
+    case CostStrategy::channel:
+    case CostStrategy::grid:
+    case CostStrategy::pipeline:
+    case CostStrategy::data_filter:
+    case CostStrategy::data_spatial:
+    case CostStrategy::data_grid:
+    case CostStrategy::pipeline_message_driven:
+    case CostStrategy::pipeline_1f1b:
+    case CostStrategy::pipeline_1f1b_eager:
+    case CostStrategy::pipeline_gpipe:
       return pipeline();
     }
   }

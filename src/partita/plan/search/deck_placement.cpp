@@ -3,7 +3,6 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
 #include "partita/plan/cost/pipeline_events.hpp"
-#include "partita/plan/placement/device_placement.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -63,20 +62,15 @@ double DeckPlacer::messageSeconds(double rows, const Layer& before, const Link& 
   return link.seconds(pointToPoint(rows * before.outputs * bytes_per_item));
 }
 
-/// The layers as a chain for PHAZE's placement. The bandwidth is 1, and edges have the seconds of a message
-/// between nodes, which include the latency. Inside a node they are faster by the factor of the largest
-/// message.
-std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::int64_t replicas,
-                                               std::int64_t microbatches) const {
-  DeckPlacement plan;
-  plan.replicas = replicas;
-  plan.microbatches = microbatches;
+/// The layers follow one another. The bandwidth is 1, and edges have the seconds of a message between nodes,
+/// which include the latency. Inside a node they are faster by the factor of the largest message.
+PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_stages) const {
   const double rows = rowsOf(plan);
   const std::int64_t node = std::min(_cluster.node_ranks, most_stages);
   const bool several = most_stages > node;
   PlacementTask task;
   task.devices = several ? most_stages / node * node : most_stages;
-  task.microbatches = microbatches;
+  task.microbatches = plan.microbatches;
   task.most_replicas = 1;
   LayerGraph graph;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
@@ -85,7 +79,7 @@ std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::in
                             bytes_per_item * rows * layer.activations, rows * layer.forward,
                             rows * layer.backward, false});
     if (i == 0) continue;
-    const std::int64_t ranks = most_stages * replicas;
+    const std::int64_t ranks = most_stages * plan.replicas;
     const Link &inside = _cluster.links.of(std::min(_cluster.node_ranks, ranks)),
                &link = several ? _cluster.links.of(ranks) : inside;
     const double seconds = messageSeconds(rows, _layers[i - 1], link),
@@ -98,8 +92,18 @@ std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::in
   }
   task.graphs.push_back(std::move(graph));
   constexpr double unlimited = 1e18;
-  constexpr int most_attempts = 20;
   task.memory = _cluster.memory > 0.0 ? _cluster.memory : unlimited;
+  return task;
+}
+
+/// The placement has a simpler model of memory: if a plan needs too much, it plans again with less.
+std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::int64_t replicas,
+                                               std::int64_t microbatches) const {
+  DeckPlacement plan;
+  plan.replicas = replicas;
+  plan.microbatches = microbatches;
+  PlacementTask task = chain(plan, most_stages);
+  constexpr int most_attempts = 20;
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     const DevicePlan found = placeLayers(task);
     if (!found.feasible) break;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/placement/device_placement.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -55,6 +56,8 @@ class DeckPlacer {
 
   bool possible(std::int64_t cut) const;
   double rowsOf(const DeckPlacement& plan) const; ///< samples of a microbatch
+  /// The layers for PHAZE's placement on so many devices per replica of the plan.
+  PlacementTask chain(const DeckPlacement& plan, std::int64_t most_stages) const;
   std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
                                      std::int64_t microbatches) const;
   /// Cuts into this many stages that take about the same time.

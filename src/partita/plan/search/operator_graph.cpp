@@ -46,13 +46,11 @@ bool fusible(const GraphOperator& op) {
   return op.kind != OperatorKind::all_reduce;
 }
 
-} // namespace
-
-FusedGraph fusedGraph(const OperatorGraph& graph, bool fuse) {
+/// The set of each operator, named by its last member, the only one with successors outside.
+std::vector<int> setsOf(const OperatorGraph& graph, bool fuse) {
   const int count = static_cast<int>(graph.operators.size());
   std::vector<int> set(count);
   std::iota(set.begin(), set.end(), 0);
-  // A set is named by its last member, the only one with successors outside.
   const auto successors = [&](int name) {
     std::set<int> found;
     for (const auto& [from, to] : graph.edges)
@@ -79,6 +77,14 @@ FusedGraph fusedGraph(const OperatorGraph& graph, bool fuse) {
       changed = true;
     }
   }
+  return set;
+}
+
+} // namespace
+
+FusedGraph fusedGraph(const OperatorGraph& graph, bool fuse) {
+  const int count = static_cast<int>(graph.operators.size());
+  const std::vector<int> set = setsOf(graph, fuse);
   FusedGraph fused;
   std::vector<int> place(count, -1);
   for (int name = 0; name < count; ++name) {

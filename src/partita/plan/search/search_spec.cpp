@@ -61,6 +61,24 @@ Section describeCase(SearchCase& row) {
   return section;
 }
 
+/// What depends on several keys.
+void check(const SearchSpec& spec, SectionReader& reader) {
+  if (spec.devices % spec.node_devices != 0)
+    reader.error("search/node_devices", "must divide the " + std::to_string(spec.devices) + " devices");
+  if (spec.node_bandwidth > 0.0 && spec.node_bandwidth < spec.bandwidth)
+    reader.error("search/node_bandwidth", "links inside a node must be at least as fast as `bandwidth`");
+  for (const SearchCase& one : spec.cases)
+    if (one.recompute && one.choose.recompute)
+      reader.error("case", "`choose_recompute` has no effect where `recompute` is true");
+  for (const SearchCase& one : spec.cases)
+    if (spec.batch % one.microbatch != 0)
+      reader.error("case", "a batch of " + std::to_string(spec.batch) +
+                               " samples cannot be divided into microbatches of " +
+                               std::to_string(one.microbatch));
+  if (accelerators(spec.architectures, false).empty())
+    reader.error("architectures", "no accelerator of the search space matches these keys");
+}
+
 } // namespace
 
 SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
@@ -87,20 +105,7 @@ SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
     reader.error("model", "there must be 1 to 64 rows [[model]]");
   if (spec.cases.size() > most_cases) reader.error("case", "there must be at most 256 rows [[case]]");
   if (spec.cases.empty()) spec.cases.emplace_back();
-  if (spec.devices % spec.node_devices != 0)
-    reader.error("search/node_devices", "must divide the " + std::to_string(spec.devices) + " devices");
-  if (spec.node_bandwidth > 0.0 && spec.node_bandwidth < spec.bandwidth)
-    reader.error("search/node_bandwidth", "links inside a node must be at least as fast as `bandwidth`");
-  for (const SearchCase& one : spec.cases)
-    if (one.recompute && one.choose.recompute)
-      reader.error("case", "`choose_recompute` has no effect where `recompute` is true");
-  for (const SearchCase& one : spec.cases)
-    if (spec.batch % one.microbatch != 0)
-      reader.error("case", "a batch of " + std::to_string(spec.batch) +
-                               " samples cannot be divided into microbatches of " +
-                               std::to_string(one.microbatch));
-  if (accelerators(spec.architectures, false).empty())
-    reader.error("architectures", "no accelerator of the search space matches these keys");
+  check(spec, reader);
   reader.throwIfAny();
   return spec;
 }

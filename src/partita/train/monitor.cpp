@@ -194,7 +194,9 @@ void Monitor::warnOfStagesThatForget(const EvaluationReport& report) const {
   constexpr double noticeable = 0.03; // of all samples: a small test set has only few
   const std::int64_t last = _length.recovery_steps > 0 ? _length.recovery_steps : _length.steps;
   const bool ends = report.step == last && recovering(report.stage) == (_length.recovery_steps > 0);
-  if (!ends || !report.joined || planOf(_config.strategy).labels(_config.strategy) == nullptr) return;
+  if (!ends || _length.steps < _length.per_epoch || !report.joined ||
+      planOf(_config.strategy).labels(_config.strategy) == nullptr)
+    return;
   const auto best = std::max_element(report.stage_accuracy.begin(), report.stage_accuracy.end());
   const double joined = report.stage_accuracy.back();
   if (*best - joined < noticeable || 1.0 - joined < 2.0 * (1.0 - *best)) return;

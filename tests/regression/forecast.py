@@ -21,6 +21,7 @@ LATE = {"PARTITA_LINKS": "delay=1e-3"}
 # wait for as well.
 VARIANTS = {
     "joint": (1, set(), set()),
+    "checkpoints": (1, set(), set()),
     "replicas": (2, {"gradients"}, set()),
     "local-sgd": (2, {"parameters"}, set()),
     "pipeline": (2, {"stage"}, set()),
@@ -37,6 +38,7 @@ TOKENS = ("data/kind=grammar", "data/classes=0", "data/sequence=1",
           'network/layers=[{ type = "embedding", width = 64 }, { type = "dense" }]')
 KEYS = {
     "joint": ("strategy/kind=joint",), "replicas": ("strategy/kind=joint",), "local-sgd": ("strategy/kind=local-sgd",),
+    "checkpoints": ("strategy/kind=joint", "checkpoint/every=2"),
     "parts": ("strategy/kind=joint", "strategy/parts=2"),
     "tokens in parts": ("strategy/kind=joint", "strategy/parts=2", "strategy/split=grid", *TOKENS),
     "parts of stages": ("strategy/kind=pipeline", "strategy/stages=2", "strategy/cuts=[2]", "strategy/microbatches=2",

@@ -111,7 +111,7 @@ class Scaling(support.RunTest):
                        "samples_per_second": rate, "parameters": 7}
             (run / "summary.json").write_text(json.dumps(summary))
         told = self.python("plot_scaling.py", self.series, "-o", self.folder / "scaling.png")
-        self.assertIn("| 2 | 2 x 1 | 1900 | 7 | 1.90 | 95 % |", told)
+        self.assertIn("| 2 | sil | 2 x 1 | 1900 | 7 | 1.90 | 95 % |", told)
         self.assertEqual((self.folder / "scaling.png").read_bytes()[:4], b"\x89PNG")
 
 

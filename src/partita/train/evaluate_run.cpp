@@ -141,7 +141,7 @@ std::vector<std::string> inputsOf(const std::string& run, const DataSection& dat
 void showEvaluation(const Evaluation& result, std::size_t samples, bool whole, bool adds, double perplexity) {
   Log::info("test accuracy on " + counted(static_cast<std::int64_t>(samples), "sample") + ":");
   for (std::size_t s = 0; s < result.accuracy.size(); ++s) {
-    std::array<char, 128> line{};
+    std::array<char, 96> line{};
     const std::string who = whole && s + 1 == result.accuracy.size()
                                 ? "joined network"
                                 : "stage " + std::to_string(s + 1) + (adds ? "" : " alone");

@@ -65,8 +65,9 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
   train.add_flag("--overwrite", arguments.overwrite,
                  "replace the results of an earlier run in the run directory");
   train
-      .add_option("-t,--time-limit", arguments.time_limit_seconds,
-                  "write a checkpoint and stop with exit code 75 after this wall time; also MM:SS or seconds")
+      .add_option(
+          "-t,--time-limit", arguments.time_limit_seconds,
+          "write a checkpoint and stop with exit code 75 within this wall time; also MM:SS or seconds")
       ->transform(timeTransform())
       ->type_name("HH:MM:SS");
   train.add_flag("-n,--dry-run", arguments.dry_run,

@@ -3,7 +3,7 @@
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/plan/placement/operator_schedule.hpp"
+#include "partita/plan/schedule/operator_schedule.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/run_files.hpp"
 

@@ -214,6 +214,7 @@ int main(int argc, char** argv) {
   chooseSharedPositions(argc, argv);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // our own messages report errors in one line, also at exit
   chooseDevice(argc, argv);
+  startWithoutDaemon();
   const MpiEnvironment mpi(argc, argv);
   const Communicator world = Communicator::world();
   Log::setRank(world.rank());

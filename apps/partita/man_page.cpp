@@ -29,7 +29,7 @@ const std::vector<Term>& runFiles() {
       {"summary.json", "the result, times, traffic, memory and provenance"},
       {"parameters.h5", "the trained network"},
       {"checkpoints/step-*.h5", "checkpoints; `-r latest` continues from the newest one"},
-      {"output_now", "create this file to request a checkpoint of a running training"}};
+      {"output_now", "create this file to request a checkpoint of a run in progress"}};
   return files;
 }
 

@@ -8,8 +8,8 @@
 #include "partita/core/log.hpp"
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
-#include "partita/plan/search/deck_placement.hpp"
-#include "partita/plan/search/save_memory.hpp"
+#include "partita/plan/placement/deck_placement.hpp"
+#include "partita/plan/placement/save_memory.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "partita/config/text.hpp"
 #include "partita/plan/cost/prediction.hpp"
-#include "partita/plan/placement/operator_schedule.hpp"
+#include "partita/plan/schedule/operator_schedule.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -167,7 +167,7 @@ void showTable(const CostModel& model, const Question& question, const Cluster& 
   for (const RankRow& row : rows) left_out += showRows(row, !question.strategies.empty());
   if (left_out > 0)
     Log::info("\n" + counted(left_out, "row") +
-              " with the numbers of another strategy on the same grid left out (--strategy shows them)");
+              " left out, with the same grid and numbers as another strategy (--strategy shows them)");
 }
 
 void predict(const PredictArguments& arguments) {

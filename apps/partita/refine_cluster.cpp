@@ -1,10 +1,10 @@
 #include "partita/config/files.hpp"
+#include "partita/config/json_value.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/refine.hpp"
-#include "partita/plan/placement/json_value.hpp"
 #include "partita/train/run_files.hpp"
 
 #include <optional>

@@ -6,7 +6,7 @@
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/plan/placement/read_tasks.hpp"
-#include "partita/plan/placement/schedule_cache.hpp"
+#include "partita/plan/schedule/schedule_cache.hpp"
 
 #include <algorithm>
 #include <array>

@@ -51,12 +51,15 @@ void setReplay(const TrainArguments& arguments, RunConfig& deck) {
   deck.run.decisions = false;
 }
 
-/// The parameters of a finished run in the directory where -r latest looks for a checkpoint; empty: none.
+/// The parameters of a finished run in a directory that continues from its newest checkpoint; empty: none.
 std::string finishedRun(const TrainPlan& plan) {
+  if (!plan.directory.exists() || plan.start.overwrite) return "";
   const std::string& folder = plan.directory.path();
-  const bool looks = plan.directory.exists() && plan.start.latest && !plan.start.overwrite;
+  const std::vector<std::string> checkpoints = checkpointsIn(folder);
+  std::error_code ignored;
+  const bool newest = !checkpoints.empty() && fs::equivalent(plan.start.file, checkpoints.front(), ignored);
+  if ((!plan.start.latest && !newest) || !holdsFinishedRun(folder)) return "";
   const std::string parameters = folder + "/parameters.h5";
-  if (!looks || !holdsFinishedRun(folder) || !regularFileExists(parameters)) return "";
   try {
     RunFile(parameters).verify();
   } catch (const DamagedFile&) {
@@ -65,14 +68,8 @@ std::string finishedRun(const TrainPlan& plan) {
   return parameters;
 }
 
-/// Returns whether a checkpoint is from the last step of `deck`.
-bool isOfTheEnd(const std::string& checkpoint, const RunConfig& deck) {
-  const RunProgress progress = RunFile(checkpoint).progress();
-  return progress.run_step >= planRunLength(effective(deck), progress.samples).total();
-}
-
-/// Returns whether the run is over: the directory holds a finished run of the same deck, and no checkpoint is
-/// from its end. Another deck needs a checkpoint to continue from. Collective.
+/// Returns whether the run is over: the directory holds a finished run of the same deck. Another deck needs a
+/// checkpoint to continue from. Collective.
 bool isOver(const Communicator& world, const TrainArguments& arguments, const TrainPlan& plan) {
   std::string finished;
   collectively(world, [&] {
@@ -88,7 +85,7 @@ bool isOver(const Communicator& world, const TrainArguments& arguments, const Tr
           "run directory '" + plan.directory.path() +
           "' contains a finished run without checkpoints, but the deck differs from that of the run (" +
           changes.front() + "); choose another directory; -r " + finished + " starts with its parameters");
-    if (!changes.empty() || (!newest.empty() && isOfTheEnd(newest, before))) finished.clear();
+    if (!changes.empty()) finished.clear();
   });
   const bool over = world.maximum(std::int64_t{finished.empty() ? 0 : 1}) > 0;
   if (over) Log::info("run directory '" + plan.directory.path() + "' contains a finished run: nothing to do");

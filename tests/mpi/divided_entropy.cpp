@@ -42,7 +42,7 @@ class DividedBatch {
     return evaluate(*makeCrossEntropy(_smoothing), logits, {0, classes}, learns);
   }
   /// The gradient is that of the own classes.
-  Result divided(const Values& logits, bool learns = true) const {
+  Result divided(const Values& logits, bool learns = true) {
     const auto loss = makeDividedCrossEntropy(_smoothing, _classes, rows);
     loss->share(_parts);
     return evaluate(*loss, logits, own(), learns);
@@ -84,7 +84,7 @@ TEST_CASE("A loss divided by class is that of one rank", "[parts][loss]") {
   for (const double smoothing : {0.0, 0.2}) {
     for (const bool soft : {false, true}) {
       INFO(smoothing << (soft ? ", soft targets" : ""));
-      const DividedBatch batch(smoothing, soft);
+      DividedBatch batch(smoothing, soft);
       const auto whole = batch.whole(logits), divided = batch.divided(logits);
       CHECK(divided.sums.loss == Approx(whole.sums.loss).epsilon(1e-6));
       CHECK(divided.sums.correct == whole.sums.correct);
@@ -102,7 +102,7 @@ TEST_CASE("Hits of divided logits are those of one rank, ties included", "[parts
     logits[DividedBatch::index(i, first)] = 9.0;
     if (i % 2 == 0) logits[DividedBatch::index(i, (first + 7) % classes)] = 9.0;
   }
-  const DividedBatch batch(0.0, false);
+  DividedBatch batch(0.0, false);
   const double hits = batch.whole(logits).sums.correct;
   CHECK(hits < static_cast<double>(rows));
   CHECK(batch.divided(logits).sums.correct == hits);
@@ -111,7 +111,7 @@ TEST_CASE("Hits of divided logits are those of one rank, ties included", "[parts
 TEST_CASE("Huge logits of one part give no infinities", "[parts][loss]") {
   Values logits(static_cast<std::size_t>(rows * classes), -1e4);
   for (std::int64_t i = 0; i < rows; ++i) logits[DividedBatch::index(i, i % classes)] = 1e4;
-  const DividedBatch batch(0.0, false);
+  DividedBatch batch(0.0, false);
   const auto whole = batch.whole(logits), divided = batch.divided(logits);
   CHECK(divided.sums.loss == Approx(whole.sums.loss));
   CHECK(divided.gradient == DividedBatch::columns(whole.gradient, batch.own()));
@@ -120,7 +120,7 @@ TEST_CASE("Huge logits of one part give no infinities", "[parts][loss]") {
 TEST_CASE("The gradient of a divided loss is that of differences", "[parts][loss]") {
   const Values logits = normals(rows * classes, 4);
   for (const bool soft : {false, true}) {
-    const DividedBatch batch(0.1, soft);
+    DividedBatch batch(0.1, soft);
     Values numerical;
     constexpr double h = 0.1; // in single precision, with differences of fourth order
     for (std::int64_t i = 0; i < rows; ++i) {

@@ -306,12 +306,14 @@ TEST_CASE("The state of the workers is a list of numbers and back", "[hogbatch]"
   state.groups[1].timed_seconds = 0.25;
   state.workers.resize(3);
   state.workers[2].staleness_max = 9;
+  state.reached = {{0.5, 1.25}, {0.25, 2.5}};
   const std::vector<double> numbers = state.numbers();
-  CHECK(numbers.size() == HogbatchState::size(2, 3));
   const auto found = HogbatchState::from(numbers, 2, 3);
   REQUIRE(found);
   CHECK(found->numbers() == numbers);
   CHECK(found->version == state.version);
+  REQUIRE(found->reached.size() == 2);
+  CHECK(found->reached[1].loss == 0.25);
   CHECK_FALSE(HogbatchState::from(numbers, 3, 2));
   CHECK_FALSE(HogbatchState::from({}, 2, 3));
 }

@@ -75,15 +75,14 @@ using Check = void (*)(std::int64_t found, const Planned& planned);
 
 /// Checks the peak and, with `steps`, also what steps without an evaluation need.
 void checkPlan(int ranks, const Overrides& overrides, Check check = checkClose, bool steps = true) {
-  if (everyone().size() % ranks != 0) return;
+  if (everyone().size() != ranks) return;
   std::string text = std::to_string(ranks) + " ranks";
   for (const std::string& part : overrides) text += " " + part;
   INFO(text);
-  const Communicator group = groupOf(ranks);
   const RunConfig deck = deckOf(overrides);
   const Allocations allocations;
   Watch watch(allocations);
-  SmallRun run(group, deck);
+  SmallRun run(everyone(), deck);
   run.train(watch);
   if (steps) check(watch.most, planOf(run, false));
   check(allocations.peakBytes(), planOf(run, true));

@@ -297,7 +297,8 @@ TEST_CASE("16 bits give the same bits on any ranks, with or without offload", "[
   }
 }
 
-TEST_CASE("Stages of 16 bits send half the bytes of floats, and learn the same on any ranks", "[mixed]") {
+TEST_CASE("Stages of 16 bits send half the bytes of floats, and learn the same on any ranks",
+          "[mixed][sweep]") {
   const int most = everyone().size();
   const std::string layers = "{type='dense',units=144},{type='dense',units=144}",
                     branch =

@@ -186,7 +186,7 @@ bool canBeCut(const Net& net) {
 
 } // namespace
 
-TEST_CASE("Parts train the network that one rank trains", "[parts]") {
+TEST_CASE("Parts train the network that one rank trains", "[parts][sweep]") {
   forEachDivision([](const Net& net, const std::string& split) {
     for (const int parts : {2, 3, 4})
       checkParts(net, parts, {split, "strategy/parts=" + std::to_string(parts)});

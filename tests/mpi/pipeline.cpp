@@ -169,7 +169,8 @@ class AllocationWatch : public StepControl {
 
 } // namespace
 
-TEST_CASE("A pipeline allocates nothing after its first steps, however many there are", "[pipeline]") {
+TEST_CASE("A pipeline allocates nothing after its first steps, however many there are",
+          "[pipeline][memory]") {
   for (const char* path : {"run/device_aware_mpi=auto", "run/device_aware_mpi=off"}) {
     for (const Overrides& schedule : schedules) {
       SmallRun run(everyone(), smallDeck(pipelineOf(everyone().size()) + schedule + microbatches(5) +

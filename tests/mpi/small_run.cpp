@@ -1,5 +1,6 @@
 #include "small_run.hpp"
 
+#include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/io/stage_tensors.hpp"
@@ -9,7 +10,9 @@
 #include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/strategy.hpp"
 
+#include <exception>
 #include <filesystem>
+#include <stdexcept>
 
 #include "support/at_end.hpp"
 
@@ -137,7 +140,21 @@ Communicator groupOf(int ranks) {
 }
 
 std::string trainedHash(int ranks, const Overrides& overrides) {
-  return SmallRun(groupOf(ranks), smallDeck(overrides)).train().hash();
+  const Communicator group = groupOf(ranks);
+  std::string hash;
+  std::exception_ptr failure;
+  if (everyone().rank() < ranks) {
+    try {
+      hash = SmallRun(group, smallDeck(overrides)).train().hash();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  everyone().barrier(); // waits asleep, unlike MPI_Bcast
+  hash = broadcast(everyone(), hash);
+  if (failure != nullptr) std::rethrow_exception(failure);
+  if (hash.empty()) throw std::runtime_error("the training failed on another rank");
+  return hash;
 }
 
 } // namespace partita::test

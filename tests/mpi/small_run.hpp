@@ -59,7 +59,7 @@ class SmallRun {
 const Communicator& everyone();
 /// Groups of `ranks` neighbouring ranks; each makes the same run, so that all ranks can compare results.
 Communicator groupOf(int ranks);
-/// Trains on every group of `ranks` ranks and returns the hash of the parameters.
+/// Trains on the first `ranks` ranks and returns the hash of the parameters, on all ranks.
 std::string trainedHash(int ranks, const Overrides& overrides);
 
 } // namespace partita::test

@@ -199,7 +199,8 @@ class Attack:
         before = self.results()
         if "latest" in more or more[-1:] == [self.newest()]:  # results are made again, the same but for times
             self.check = lambda: "" if self.results() >= before else f"{before - self.results()} has gone"
-            self.may_change |= {"run/summary.json", "run/history.csv", "run/parameters.h5", "run/deck.toml"}
+            self.may_change |= {"run/summary.json", "run/history.csv", "run/parameters.h5", "run/deck.toml",
+                                "run/summary.json.superseded", "run/parameters.h5.superseded"}
         return ["train", self.deck, *more, "-d", self.run]
 
     def results(self):

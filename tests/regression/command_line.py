@@ -189,7 +189,7 @@ class DryRuns(support.RunTest):
         log = self.write("decisions.csv", self.DECISIONS + "0,1,0,0,40,0,40,0,0,0.1,0,1\n")
         words = ["train", self.deck, "strategy/kind=hogbatch", "optimiser/kind=sgd", "optimiser/momentum=0", "--replay", log]
         for dry in ([], ["-n"]):
-            self.assertRefused(run(*words, *dry), f"{log}: has 1 steps, but the deck 30")
+            self.assertRefused(run(*words, *dry), f"{log}: has 1 step, but the deck has 30")
         self.assertDone(run(*words, "-n", "run/steps=1"))
 
 

@@ -6,6 +6,7 @@ import csv
 import os
 import random
 import signal
+import struct
 import time
 import unittest
 
@@ -17,6 +18,20 @@ SGD = ["optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/learning_rate=0.
 WORKERS = ["strategy/kind=hogbatch", *SGD]
 ROUNDS = int(os.environ.get("PARTITA_WORKER_ROUNDS", "6"))
 SEED = int(os.environ.get("PARTITA_WORKER_SEED", "1"))
+
+
+TABLE = """
+[data]
+kind = "idx"
+train_images = "train-features"
+train_labels = "train-labels"
+test_images = "test-features"
+test_labels = "test-labels"
+[network]
+layers = [{ type = "dense", units = 4, activation = "relu" }, { type = "dense" }]
+[training]
+batch = 20
+"""
 
 
 def rows(path):
@@ -133,6 +148,38 @@ class Workers(RunOfWorkers):
         again = run("train", folder / "deck.toml", "--replay", folder / "decisions.csv", "-d", self.folder / "again")
         self.assertDone(again)
         self.assertEqual(support.summary_of(self.folder / "again")["parameters_hash"], summary["parameters_hash"])
+
+    def test_times_to_losses_of_a_continued_run(self):
+        """They are those of a run in one piece, whether steps are left or only the results."""
+        even = ("strategy/rule=synchronous", "strategy/speeds=[1, 1]", "optimiser/learning_rate=1", "run/epochs=8",
+                "checkpoint/every=30", "checkpoint/keep=99")
+        wanted = self.train(*even)
+        losses = [reached["loss"] for reached in wanted["time_to_loss"]]
+        self.assertGreater(len(losses), 1)
+        table = (self.folder / "run" / "workers.csv").read_text()
+        for last in (120, 60):  # of 120 steps
+            for name in ("parameters.h5", "summary.json"):
+                (self.folder / "run" / name).unlink()
+            for step, path in checkpoints(self.folder / "run").items():
+                if step > last:
+                    path.unlink()
+            found = train(self.folder / "run", self.deck, *WORKERS, *even, "-r", "latest", ranks=3)
+            self.assertEqual(found["parameters_hash"], wanted["parameters_hash"])
+            self.assertEqual([reached["loss"] for reached in found["time_to_loss"]], losses)
+            self.assertEqual([worker["examples"] for worker in found["workers"][1:]],
+                             [worker["examples"] for worker in wanted["workers"][1:]])
+            self.assertEqual(len((self.folder / "run" / "workers.csv").read_text().splitlines()),
+                             len(table.splitlines()))
+
+    def test_warnings_about_data_that_only_workers_read(self):
+        features = b"".join(bytes([250 * (i % 2), i % 30 == 0, i % 20 == 0]) for i in range(60))
+        for name in ("train", "test"):
+            self.write(f"{name}-features", struct.pack(">BBBB2I", 0, 0, 8, 2, 60, 3) + features)
+            self.write(f"{name}-labels", struct.pack(">BBBBI", 0, 0, 8, 1, 60) + bytes(i % 2 for i in range(60)))
+        deck = self.write("table.toml", TABLE)
+        result = run("train", deck, *WORKERS, f"data/path={self.folder}", ranks=2)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("will hardly matter", result.stderr)
 
     def test_logs_that_do_not_fit(self):
         """Nothing is lost, and no other network than that of the run is made."""

@@ -114,6 +114,8 @@ class TwoBuilds(support.RunTest):
 
     def test_both_builds_help(self):
         """Both work most of the time, rather than in turns. Speeds of separate runs vary too much to compare."""
+        if self.differs():
+            self.skipTest("the builds are not equally fast")
         equal = [*WORKERS, "strategy/rule=fixed", "run/epochs=10", "run/evaluate_every=0", "optimiser/learning_rate=0.01",
                  "strategy/shared_workers=1"]
         for longer in LONGER:

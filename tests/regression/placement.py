@@ -396,6 +396,7 @@ class Decks(support.RunTest):
     def test_the_micro_batches_of_a_pipeline_stay(self):
         options = ("strategy/kind=pipeline", "strategy/microbatches=16", "--ranks", "2", "--json", "-")
         self.assertEqual(json.loads(self.place(*options))["microbatches"], 16)
+        self.assertTrue(json.loads(self.place(*options, "training/batch=5"))["feasible"])  # one per sample
 
     def test_refusals(self):
         task = self.write("task.json", json.dumps(placement()))

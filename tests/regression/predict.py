@@ -163,7 +163,7 @@ class Predictions(support.RunTest):
             self.assertEqual(result.stdout.count("margin: over the best"), 1)
             table = result.stdout.split("largest part; communication per step\n")[1].split("\n\n")
             shown = [line.split()[0] for line in table[0].splitlines()]
-            left_out = re.match(r"(\d+) rows with the numbers of another strategy on the same grid left out", table[1])
+            left_out = re.match(r"(\d+) rows left out, with the same grid and numbers as another strategy", table[1])
             self.assertEqual(shown[0], "serial")
             self.assertGreaterEqual(int(left_out[1]), 6)  # on one rank nearly all are the same
             self.assertEqual(len(shown) + int(left_out[1]), 2 * len(PAPER))
@@ -253,6 +253,15 @@ class Decks(support.RunTest):
         norms = ("strategy/cuts=flops", "network/layers=[{type='dense',units=8},{type='batch-norm'},{type='dense'}]")
         result = run("plan", "deck", self.deck, *norms, "--ranks", 2, "-o", best, "--cluster", self.cluster(1e-9))
         self.assertIn("batch-norm sees 1/2 of a batch at a time", result.stdout)
+
+    def test_microbatches_of_the_deck_stay(self):
+        """They save memory, and statistics of batches depend on them."""
+        deck = ("strategy/kind=joint", "strategy/microbatches=8", "strategy/cuts=flops")
+        found, best = self.choose(self.deck, *deck, "--ranks", 1, "--cluster", self.cluster(1e-6))
+        rows = json.loads(run("plan", "predict", self.deck, *deck, "--ranks", 1, "--strategy", "serial", "--cluster",
+                              self.cluster(1e-6), "--json", "-").stdout)
+        self.assertEqual(found["chosen"]["memory_bytes"], rows[0]["memory_bytes"])
+        self.assertIn("microbatches = 8", best.read_text())
 
     def test_memory_and_refusals(self):
         best = self.folder / "best.toml"

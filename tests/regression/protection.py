@@ -3,6 +3,7 @@
 Nothing outside the test's own folder is written, and no device node is touched: pipes stand for what is no regular file.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -273,6 +274,41 @@ class RunDirectories(Protected):
         other = run(*arguments, "run/epochs=5", "training/batch=80", "-r", "latest")
         self.assertEqual(other.returncode, 0, other.stderr)
         self.assertEqual(len((folder / "history.csv.superseded").read_text().splitlines()), rows + 1)
+
+    def test_a_finished_run_is_left_alone(self):
+        """Also one with a checkpoint of its end: its summary and trace may say more than a second evaluation."""
+        arguments = ("train", self.deck, "strategy/kind=pipeline", "run/trace=5", "checkpoint/every=15", "-d", self.run_directory)
+        self.assertWorked(run(*arguments, ranks=2))
+        before = contents(self.folder)
+        self.assertGreater(len(json.loads(before[str(self.run_directory / "trace.json")])["traceEvents"]), 5)
+        result = run(*arguments, "-r", "latest", ranks=2)
+        self.assertDone(result)
+        self.assertIn("contains a finished run: nothing to do", result.stdout)
+        self.assertEqual(contents(self.folder), before)
+
+    def test_a_run_that_died_while_it_wrote_its_results(self):
+        """Without a summary it has not finished, even if the parameters are there."""
+        for every in (0, 15, 20):  # no checkpoint, one of the end, and older ones only
+            with self.subTest(every=every):
+                folder = self.folder / f"every-{every}"
+                arguments = ("train", self.deck, f"checkpoint/every={every}", "-d", folder)
+                self.assertDone(run(*arguments))
+                wanted = support.summary_of(folder)["parameters_hash"]
+                (folder / "summary.json").unlink()
+                if every == 20:
+                    (folder / "checkpoints" / "step-000000030.h5").unlink()
+                self.assertWorked(run(*arguments, "-r", "latest"))
+                self.assertEqual(support.summary_of(folder)["parameters_hash"], wanted)
+
+    def test_a_finished_run_without_readable_parameters(self):
+        train(self.run_directory, self.deck)
+        path = self.run_directory / "parameters.h5"
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2:len(content) // 2 + 400] = bytes(400)
+        path.write_bytes(content)
+        before = contents(self.folder)
+        self.assertUntouched(run("train", self.deck, "-d", self.run_directory, "-r", "latest"), before,
+                             "parameters.h5 of the finished run is damaged", "--overwrite")
 
     def test_what_a_run_begins_with_stays(self):
         train(self.run_directory, self.deck, "checkpoint/every=10", "checkpoint/keep=9")

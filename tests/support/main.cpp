@@ -46,6 +46,7 @@ int runTests(int argc, char** argv, int rank) {
 
 int main(int argc, char** argv) {
   int provided = 0, rank = 0;
+  partita::startWithoutDaemon();
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "partita/plan/hogbatch/worker_mix.hpp"
-
 #include <cmath>
 #include <random>
+
+#include "hogbatch_balance.hpp"
 
 namespace partita::test {
 

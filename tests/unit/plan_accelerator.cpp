@@ -1,4 +1,4 @@
-#include "partita/plan/placement/accelerator.hpp"
+#include "partita/plan/search/accelerator.hpp"
 
 #include <algorithm>
 #include <cmath>

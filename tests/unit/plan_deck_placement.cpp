@@ -1,7 +1,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/plan/search/deck_placement.hpp"
-#include "partita/plan/search/save_memory.hpp"
+#include "partita/plan/placement/deck_placement.hpp"
+#include "partita/plan/placement/save_memory.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>

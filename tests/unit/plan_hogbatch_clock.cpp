@@ -32,8 +32,8 @@ std::pair<std::size_t, std::size_t> slowestAndFastest(const WorkerMix& mix) {
   for (std::size_t i = 1; i < mix.groups.size(); ++i) {
     const auto lower = [&](std::size_t group) { return static_cast<double>(mix.groups[group].lower); };
     const auto upper = [&](std::size_t group) { return static_cast<double>(mix.groups[group].upper); };
-    if (mix.updateRate(i, lower(i)) < mix.updateRate(slow, lower(slow))) slow = i;
-    if (mix.updateRate(i, upper(i)) > mix.updateRate(fast, upper(fast))) fast = i;
+    if (updateRate(mix, i, lower(i)) < updateRate(mix, slow, lower(slow))) slow = i;
+    if (updateRate(mix, i, upper(i)) > updateRate(mix, fast, upper(fast))) fast = i;
   }
   return {slow, fast};
 }

@@ -1,6 +1,6 @@
 #include "partita/config/user_error.hpp"
-#include "partita/plan/placement/operator_schedule.hpp"
-#include "partita/plan/placement/schedule_cache.hpp"
+#include "partita/plan/schedule/operator_schedule.hpp"
+#include "partita/plan/schedule/schedule_cache.hpp"
 
 #include <algorithm>
 #include <cmath>

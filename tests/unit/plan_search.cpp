@@ -1,7 +1,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/plan/placement/bit_set.hpp"
+#include "partita/plan/schedule/bit_set.hpp"
 #include "partita/plan/search/network_graph.hpp"
 #include "partita/plan/search/search_spec.hpp"
 #include "partita/plan/search/transformer.hpp"
@@ -177,10 +177,10 @@ TEST_CASE("Devices that share a layer have equal parts of its products", "[plan]
     REQUIRE(half.layers[i].tensor_parallel);
     REQUIRE_FALSE(whole.layers[i].tensor_parallel);
     REQUIRE(half.layers[i].parameters < 0.51 * whole.layers[i].parameters + 1000.0 * 256.0);
-    REQUIRE(sumOf(whole.layers[i].graph, &GraphOperator::bytes) == 0.0);
+    REQUIRE(sumOf(whole.layers[i].graph, &GraphOperator::values) == 0.0);
   }
-  // Two sums per pass of a block, of all its values with two bytes.
-  REQUIRE(sumOf(half.layers[1].graph, &GraphOperator::bytes) == 4.0 * 2.0 * 2.0 * 128.0 * 256.0);
+  // Two sums per pass of a block, of all its values.
+  REQUIRE(sumOf(half.layers[1].graph, &GraphOperator::values) == 4.0 * 2.0 * 128.0 * 256.0);
 }
 
 TEST_CASE("The layers of a deck become operators", "[plan][search]") {
@@ -322,7 +322,7 @@ TEST_CASE("Times of operators follow the options", "[plan][search]") {
 
   GraphOperator sum;
   sum.kind = OperatorKind::all_reduce;
-  sum.bytes = 4e9;
+  sum.values = 2e9;
   REQUIRE(seconds(sum, Direction::forward, true) == 2.0 * 3.0 / 4.0 * 4.0);
   REQUIRE(seconds(sum, Direction::backward, true) == 0.0);
 
@@ -402,6 +402,31 @@ TEST_CASE("A search answers each accelerator alone, and none worse than the expe
     REQUIRE(plan.plan.time == row[0].time);
     REQUIRE(forward.planOf(i, 2).limit == "memory");
   }
+}
+
+TEST_CASE("Sums over devices that share layers have the width of values, and may be the limit",
+          "[plan][search]") {
+  SearchTask task;
+  task.accelerators = {acceleratorSpace().front()};
+  task.cases = {{1, 1e12, false}};
+  task.models = {modelOf(smallModel())};
+  const auto chains = task.models[0].chains;
+  task.models[0].chains =
+      [chains](std::int64_t microbatch) { // only the one in which most devices share layers
+        std::vector<ModelChain> all = chains(microbatch);
+        return std::vector<ModelChain>{all.back()};
+      };
+  task.devices = task.node_devices = task.models[0].chains(1)[0].tensor_degree;
+  REQUIRE(task.devices > 1);
+  task.batch = 4;
+  task.bandwidth = task.node_bandwidth = 1e3;
+  const auto solve = [&] { return ArchitectureSearch(task).planOf(0, 0); };
+  const ArchitectureSearch::Plan plan = solve();
+  CHECK(plan.limit == "bandwidth");
+  task.latency.bytes_per_value = 4.0;
+  const double ratio = solve().plan.time / plan.plan.time;
+  CHECK(ratio > 1.9);
+  CHECK(ratio < 2.1);
 }
 
 TEST_CASE("Nodes and choices of stages help in a search, and change nothing by default", "[plan][search]") {

@@ -3,6 +3,7 @@
 #include "partita/strategy/hogbatch/decisions.hpp"
 #include "partita/train/history.hpp"
 #include "partita/train/run_files.hpp"
+#include "partita/train/run_leftovers.hpp"
 #include "partita/train/worker_history.hpp"
 
 #include <algorithm>

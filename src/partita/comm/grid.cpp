@@ -34,8 +34,10 @@ Grid::Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths)
       _backward(chain().duplicate()), _evaluation(chain().duplicate()) {
   const std::int64_t kind = row_teams ? 1 : 0;
   _family_is_alike = _family.minimum(kind) == _family.maximum(kind);
-  // Ranks must add up in the same way, and the processor of a host can only read staged values of a device.
-  if (!_family_is_alike) _paths.reductions = MessagePath::staged;
+  // Ranks must add up in the same way, whatever their environments say, and the processor of a host can only
+  // read staged values of a device.
+  const std::int64_t staged = _paths.reductions == MessagePath::staged ? 1 : 0;
+  if (_family.maximum(staged) == 1 || !_family_is_alike) _paths.reductions = MessagePath::staged;
   _paths.nccl = nccl::serves(_family);
 }
 

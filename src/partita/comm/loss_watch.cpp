@@ -28,7 +28,7 @@ constexpr double abort_patience = 5.0; // s: for a job that rank 0 has ended, wi
 constexpr double start_patience = 7.0; // s: for a new start, in which no rank computes for long
 
 std::atomic<bool> any_lost{false};
-/// Its number alone may belong to another one after its death.
+/// A process. The start time is kept because its number may be reused after its death.
 struct Process {
   pid_t number;
   double start;

@@ -14,6 +14,7 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -55,6 +56,13 @@ void keepLibrariesLoaded() {
 }
 
 } // namespace
+
+void startWithoutDaemon() {
+  for (const char* of_launcher : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
+    if (std::getenv(of_launcher) != nullptr) return;
+  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
+}
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;

@@ -23,6 +23,11 @@ namespace partita {
 
 std::string describeMpiError(const char* call, int code);
 
+/// Without a launcher, Open MPI 4 starts a daemon for the process, which takes longer than many commands do.
+/// This makes it start alone, also without a folder for its files: processes that start at once would remove
+/// that folder from one another. Call it before MPI starts; variables that the user has set are kept.
+void startWithoutDaemon();
+
 /// Initialises MPI until the end of the scope. Only the main thread calls MPI, except for a thread that
 /// writes files on its own communicator; that thread must first check whether it may.
 class MpiEnvironment {

@@ -65,7 +65,7 @@ PartExchange::Ring PartExchange::ringOf(const PartRing& ring) const {
 }
 
 void PartExchange::stage(const ExecSpace& space, const std::vector<Piece>& out,
-                         const std::vector<Piece>& in) const {
+                         const std::vector<Piece>& in) {
   const auto make_room = [](PinnedVector& buffer, const std::vector<Piece>& pieces) {
     std::int64_t count = 0;
     for (const Piece& piece : pieces) count += piece.count;
@@ -83,7 +83,7 @@ void PartExchange::stage(const ExecSpace& space, const std::vector<Piece>& out,
 }
 
 void PartExchange::post(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
-                        std::vector<Piece> in) const {
+                        std::vector<Piece> in) {
   PARTITA_REQUIRE(_requests.empty(), std::string(what) + ": another exchange has not arrived yet");
   const bool staged = _path == MessagePath::staged;
   if (staged) stage(space, out, in);
@@ -115,11 +115,11 @@ void PartExchange::post(const ExecSpace& space, const char* what, const std::vec
   _arriving = std::move(in);
 }
 
-void PartExchange::letMove() const {
+void PartExchange::letMove() {
   for (Request& request : _requests) request.test();
 }
 
-void PartExchange::complete(const ExecSpace& space) const {
+void PartExchange::complete(const ExecSpace& space) {
   for (Request& request : _requests) request.wait();
   _requests.clear();
   if (_path != MessagePath::staged) return;
@@ -133,7 +133,7 @@ void PartExchange::complete(const ExecSpace& space) const {
 
 /// Each rank has its own chunk, and passes on what it got last.
 void PartExchange::gatherChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
-                                const Bounds& bounds) const {
+                                const Bounds& bounds) {
   for (int i = 0; i + 1 < ring.count; ++i) {
     const int out = (ring.place + ring.count - i) % ring.count,
               in = (ring.place + 2 * ring.count - i - 1) % ring.count;
@@ -145,7 +145,7 @@ void PartExchange::gatherChunks(const ExecSpace& space, const char* what, const 
 
 /// The sum of a chunk begins at the rank after its own one, and ends there; then the sums are gathered.
 void PartExchange::addUp(const ExecSpace& space, const char* what, const Vector& values, const Vector& work,
-                         Travel travel) const {
+                         Travel travel) {
   const Region region(space, "partita::PartExchange::sum", Phase::communication);
   const Ring ring = ringOf({0, 1, _parts.size()});
   const auto size = static_cast<std::int64_t>(values.extent(0));
@@ -167,12 +167,11 @@ void PartExchange::addUp(const ExecSpace& space, const char* what, const Vector&
   fence(space, "partita::PartExchange::sum");
 }
 
-void PartExchange::sum(const ExecSpace& space, const Vector& values, const Vector& work,
-                       Travel travel) const {
+void PartExchange::sum(const ExecSpace& space, const Vector& values, const Vector& work, Travel travel) {
   addUp(space, "sums over parts", values, work, travel);
 }
 
-void PartExchange::sum(const ExecSpace& space, const Vector& values) const {
+void PartExchange::sum(const ExecSpace& space, const Vector& values) {
   const std::size_t room = values.extent(0) / static_cast<std::size_t>(_parts.size()) + 1;
   if (_few.extent(0) < room)
     _few = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::few"), room);
@@ -180,7 +179,7 @@ void PartExchange::sum(const ExecSpace& space, const Vector& values) const {
 }
 
 void PartExchange::slice(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all,
-                         const Matrix& own) const {
+                         const Matrix& own) {
   const auto place = static_cast<std::size_t>(plan.place);
   if (!plan.owned.empty())
     return copyPlaces(space, neededBy(plan, all), ownedBy(plan, own), plan.owned[place], own.extent(0));
@@ -200,7 +199,7 @@ std::int64_t largestChunk(const std::vector<std::int64_t>& bounds) {
 
 /// A chunk is sent on from where it has arrived, and copied to its columns meanwhile.
 void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
-                          const Matrix& all, const Vector& work, Travel travel) const {
+                          const Matrix& all, const Vector& work, Travel travel) {
   const Region region(space, "partita::PartExchange::gather", Phase::communication);
   const Ring ring = ringOf(plan.ring);
   const std::int64_t rows = own.extent(0), columns = all.extent(1);
@@ -230,16 +229,16 @@ void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, cons
   take(last, out);
 }
 
-void PartExchange::gather(const ExecSpace& space, const Vector& values) const {
+void PartExchange::gather(const ExecSpace& space, const Vector& values) {
   const Region region(space, "partita::PartExchange::gather", Phase::communication);
   const Ring ring = ringOf({0, 1, _parts.size()});
   const auto each = static_cast<std::int64_t>(values.extent(0)) / ring.count;
   gatherChunks(space, "sums over classes", ring, values.data(), chunkBounds(Bounds(ring.count, each), 1));
 }
 
-/// What arrives is added to the own values of its chunk and sent on; the own chunk comes last.
+/// What arrives is added to this rank's values of its chunk and sent on; this rank's chunk comes last.
 void PartExchange::reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all,
-                          const Matrix& own, const Vector& work, Travel travel) const {
+                          const Matrix& own, const Vector& work, Travel travel) {
   const Region region(space, "partita::PartExchange::reduce", Phase::communication);
   const Ring ring = ringOf(plan.ring);
   const std::int64_t rows = all.extent(0), columns = all.extent(1);

@@ -21,34 +21,33 @@ class PartExchange {
   PartExchange(const Communicator& parts, MessagePath path, Traffic& traffic);
 
   /// values [n] += those of all other parts. `work`: n / parts + 1 values.
-  void sum(const ExecSpace& space, const Vector& values, const Vector& work,
-           Travel travel = Travel::whole) const;
-  /// The own range or block of what every rank has: all [rows, sum of widths] -> own [rows, own width].
-  void slice(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own) const;
+  void sum(const ExecSpace& space, const Vector& values, const Vector& work, Travel travel = Travel::whole);
+  /// This rank's range or block of what every rank has: all [rows, sum of widths] -> own [rows, own width].
+  void slice(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own);
   /// Gathers the ranges or blocks of all ranks of the ring: own [rows, own width] -> all [rows, sum of
   /// widths], where a row is an item of the plan. `work`: for two of the widest ranges.
   void gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& all,
-              const Vector& work, Travel travel = Travel::whole) const;
+              const Vector& work, Travel travel = Travel::whole);
   /// Gathers the values of all parts, of which each has equally many, in place: values [parts, n].
-  void gather(const ExecSpace& space, const Vector& values) const;
-  /// Adds up `all` of the ring's ranks, and keeps the own range: all [rows, sum of widths] -> own [rows, own
-  /// width]. `work`: for two of the widest ranges.
+  void gather(const ExecSpace& space, const Vector& values);
+  /// Adds up `all` of the ring's ranks, and keeps this rank's range: all [rows, sum of widths] -> own [rows,
+  /// own width]. `work`: for two of the widest ranges.
   void reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own,
-              const Vector& work, Travel travel = Travel::whole) const;
+              const Vector& work, Travel travel = Travel::whole);
 
   /// Adds up a few values, such as sums of statistics.
-  void sum(const ExecSpace& space, const Vector& values) const;
+  void sum(const ExecSpace& space, const Vector& values);
   /// Gets the places that windows need from the parts that have them: own [rows, places x channels] ->
-  /// needed, likewise. `work`: for all that is sent and received. The own places are in `needed` after
+  /// needed, likewise. `work`: for all that is sent and received. This rank's places are in `needed` after
   /// `depart`.
   void haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& needed,
-                   const Vector& work, Travel travel = Travel::whole) const;
+                   const Vector& work, Travel travel = Travel::whole);
   /// Returns the gradients of these places; each part adds to those of its own places what
   /// others return, in the order of parts.
   void haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed, const Matrix& own,
-                    const Vector& work, Travel travel = Travel::whole) const;
+                    const Vector& work, Travel travel = Travel::whole);
   /// MPI moves large messages only while it is called: for ranks that compute between `depart` and `arrive`.
-  void letMove() const;
+  void letMove();
 
   const Communicator& ranks() const { return _parts; }
 
@@ -63,9 +62,9 @@ class PartExchange {
   };
   Ring ringOf(const PartRing& ring) const;
   void gatherChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
-                    const Bounds& bounds) const;
+                    const Bounds& bounds);
   void addUp(const ExecSpace& space, const char* what, const Vector& values, const Vector& work,
-             Travel travel = Travel::whole) const;
+             Travel travel = Travel::whole);
   /// A message to or from another part.
   struct Piece {
     int peer;
@@ -77,22 +76,21 @@ class PartExchange {
   };
   Messages haloMessages(const ExchangePlan& plan, std::int64_t rows, bool forward, const Vector& work) const;
   /// Copies what is sent to where MPI reads it, and makes room for what is received.
-  void stage(const ExecSpace& space, const std::vector<Piece>& out, const std::vector<Piece>& in) const;
+  void stage(const ExecSpace& space, const std::vector<Piece>& out, const std::vector<Piece>& in);
   /// Begins to send and receive messages; empty ones are not sent. `what` names them in reports on waits.
   /// Until `complete`, nothing may change what is sent, nor touch what is received.
-  void post(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
-            std::vector<Piece> in) const;
-  void complete(const ExecSpace& space) const;
+  void post(const ExecSpace& space, const char* what, const std::vector<Piece>& out, std::vector<Piece> in);
+  void complete(const ExecSpace& space);
 
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   const Communicator& _parts;
   MessagePath _path;
   Traffic& _traffic;
   bool _counts = true;
-  mutable PinnedVector _out, _in; ///< where messages are staged; they grow to the largest messages
-  mutable std::vector<Request> _requests;
-  mutable std::vector<Piece> _arriving;
-  mutable Vector _few; ///< for sums of a few values
+  PinnedVector _out, _in; ///< where messages are staged; they grow to the largest messages
+  std::vector<Request> _requests;
+  std::vector<Piece> _arriving;
+  Vector _few; ///< for sums of a few values
 };
 
 /// from [rows, from_columns] -> to [rows, to_columns]: the first `columns` of each row.

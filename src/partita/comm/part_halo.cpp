@@ -25,7 +25,7 @@ PartExchange::Messages PartExchange::haloMessages(const ExchangePlan& plan, std:
 }
 
 void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
-                               const Matrix& needed, const Vector& work, Travel travel) const {
+                               const Matrix& needed, const Vector& work, Travel travel) {
   const Region region(space, "partita::PartExchange::halo", Phase::communication);
   const std::int64_t rows = own.extent(0);
   const Places from = ownedBy(plan, own), to = neededBy(plan, needed);
@@ -47,7 +47,7 @@ void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan,
 }
 
 void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed,
-                                const Matrix& own, const Vector& work, Travel travel) const {
+                                const Matrix& own, const Vector& work, Travel travel) {
   const Region region(space, "partita::PartExchange::halo", Phase::communication);
   const std::int64_t rows = needed.extent(0);
   const Places from = neededBy(plan, needed), to = ownedBy(plan, own);

@@ -56,7 +56,7 @@ void addConvolution(Section& section, LayerSpec& spec) {
   section.add("kernel", Axes{&keys.kernel}, within(1, most), "positions", "extents of the window");
   section.add("stride", Axes{&keys.stride}, within(1, most), "positions", "distance between windows");
   section.add("padding", Axes{&keys.padding, true}, within(0, most), "positions",
-              "zeros on each side; same: as many as give input / stride windows");
+              "zeros on each side; same: as many as are needed for input / stride windows");
   section.add("dilation", Axes{&keys.dilation}, within(1, most), "positions",
               "distance between neighbours within a window");
   section.add("groups", &keys.groups, within(1, most), "groups",
@@ -71,7 +71,7 @@ void addPool(Section& section, LayerSpec& spec) {
   section.add("stride", Axes{&keys.stride}, within(0, most), "positions",
               "distance between windows; 0: the extent of the window");
   section.add("padding", Axes{&keys.padding, true}, within(0, most), "positions",
-              "positions on each side, which are ignored");
+              "positions that are added on each side and ignored");
 }
 
 void addBatchNorm(Section& section, LayerSpec& spec) {
@@ -94,7 +94,7 @@ void addGroupNorm(Section& section, LayerSpec& spec) {
 }
 
 void addEmbedding(Section& section, LayerSpec& spec) {
-  section.add("width", &spec.embedding.width, within(0, 1 << 20), "values", "values per vector; required")
+  section.add("width", &spec.embedding.width, within(1, 1 << 20), "values", "values per vector; required")
       .required = Required::always;
   section.add("positions", &spec.embedding.positions, "add a learned vector for each position");
 }

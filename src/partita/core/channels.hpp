@@ -26,7 +26,7 @@ namespace partita {
 
 using std::memcpy; // devices have it too
 
-/// So many neighbouring channels: vectors on hosts, which compilers keep in registers. They are stored in any
+/// `Count` neighbouring channels: vectors on hosts, which compilers keep in registers. They are stored in any
 /// precision.
 template <int Count>
 struct Lanes;
@@ -294,38 +294,6 @@ struct ChannelOfPlace {
 
 } // namespace detail
 
-/// A place of an image with three axes, and its number among the places of all rows of the batch.
-struct PlaceAt {
-  std::int64_t row, z, y, x, index;
-};
-
-namespace detail {
-
-template <class Body>
-struct LineOfPlaces {
-  Body body;
-  std::int64_t planes, lines, places, channels; // of an image
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t line) const {
-    const Body local = body;
-    const std::int64_t plane = line / lines, row = plane / planes;
-    PlaceAt at{row, plane - row * planes, line - plane * lines, 0, line * places};
-    for (; at.x < places; ++at.x, ++at.index) local(at, std::int64_t{0}, channels);
-  }
-};
-
-template <class Body>
-struct OnePlace {
-  Body body;
-  std::int64_t planes, lines, places;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t index, std::int64_t channel) const {
-    const std::int64_t line = index / places, plane = line / lines, row = plane / planes;
-    const PlaceAt at{row, plane - row * planes, line - plane * lines, index - line * places, index};
-    body(at, channel, channel + 1);
-  }
-};
-
-} // namespace detail
-
 /// Calls body(row, channels) for the rows, where `channels` is a ChannelsOfThread, or a ChannelsOfTeam for
 /// some of the channels of the row.
 template <class Body>
@@ -357,19 +325,6 @@ void forEachChannel(const ExecSpace& space, const char* label, std::int64_t rows
   } else {
     forEachElement(space, label, rows * places, channels, detail::ChannelOfPlace<Body>{body, places});
   }
-}
-
-/// Calls body(at, begin, end) for all places of so many images with three axes, and channels [begin, end).
-template <class Body>
-void forEachPlace(const ExecSpace& space, const char* label, std::int64_t rows,
-                  const std::int64_t (&extents)[3], std::int64_t channels, const Body& body) {
-  const std::int64_t planes = extents[0], lines = extents[1], places = extents[2];
-  if constexpr (device_is_host)
-    Kokkos::parallel_for(label, Range(space, 0, rows * planes * lines),
-                         detail::LineOfPlaces<Body>{body, planes, lines, places, channels});
-  else
-    forEachElement(space, label, rows * planes * lines * places, channels,
-                   detail::OnePlace<Body>{body, planes, lines, places});
 }
 
 } // namespace partita

@@ -79,7 +79,7 @@ std::string Log::failure() {
 void Log::warning(const std::string& line) {
   complain("warning", line);
   const std::lock_guard<std::mutex> lock(warnings_guard);
-  if (log_rank == 0 && kept_warnings.size() < most_warnings) kept_warnings.push_back(line);
+  if (kept_warnings.size() < most_warnings) kept_warnings.push_back(line);
 }
 
 std::vector<std::string> Log::warnings() {

@@ -12,7 +12,7 @@ class Log {
   static void info(const std::string& line);    ///< standard output
   static void warning(const std::string& line); ///< standard error, after "warning: "
   static void error(const std::string& line);   ///< standard error, after "partita: "
-  static std::vector<std::string> warnings(); ///< the first hundred printed so far; callable from any thread
+  static std::vector<std::string> warnings();   ///< the first hundred of this rank; callable from any thread
   /// Redrawn in place on a terminal; in a file, a line of its own, but at most ten per second.
   static void progress(const std::string& line);
 

@@ -11,7 +11,7 @@
 /// value after the other, in loops that compilers vectorise.
 namespace partita {
 
-/// So many neighbouring values, in registers, and how they are read, computed and written.
+/// `Count` neighbouring values in registers, and how they are read, computed and written.
 template <int Count>
 struct Pack {
   struct Values {

@@ -14,8 +14,8 @@ namespace partita {
 /// The same name with ".gz", or without it if `path` has it.
 std::string twinOf(const std::string& path);
 
-/// Returns `path` if it is a regular file, otherwise its twin. Throws UserError that names the most similar
-/// file in the folder.
+/// Returns `path` if it is a regular file, otherwise its `twinOf`. Throws UserError that names the most
+/// similar file in the folder.
 std::string findFile(const std::string& path);
 
 /// A file read sequentially, decompressed if its content (not its name) is gzip. Errors of the system and of

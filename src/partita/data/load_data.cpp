@@ -85,7 +85,7 @@ float shifted(float reference, double first, double count) {
   return static_cast<float>(static_cast<double>(reference) + first / count);
 }
 
-/// Features that hardly vary beside all together would hardly count if all were divided by one deviation.
+/// Features with a small spread would hardly matter if all features were divided by the same deviation.
 void warnOfSmallFeatures(const Moments& moments, double count, float inverse_of_all,
                          const std::string& source) {
   constexpr float small = 100.0F;
@@ -96,9 +96,10 @@ void warnOfSmallFeatures(const Moments& moments, double count, float inverse_of_
     if (inverseDeviation(moments.first[j], moments.second[j], count) > small * inverse_of_all) ++small_ones;
   }
   if (small_ones * 2 > varying)
-    Log::warning(source + ": " + std::to_string(small_ones) + " of " + counted(varying, "feature") +
-                 " have less than a hundredth of the deviation of all values and will hardly count: consider "
-                 "data/standardise = \"feature\"");
+    Log::warning(
+        source + ": " + std::to_string(small_ones) + " of " + counted(varying, "feature") +
+        " have less than a hundredth of the deviation of all values and will hardly matter: consider "
+        "data/standardise = \"feature\"");
 }
 
 AffineMap scalarMap(const Samples& samples, float reference, const std::string& table) {

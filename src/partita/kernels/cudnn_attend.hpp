@@ -9,9 +9,9 @@ namespace partita::cudnn {
 /// "9.19.0", or empty if this build is without cuDNN's frontend.
 std::string attentionVersion();
 
-/// Has the library a reproducible algorithm for a pass that reads and writes 16-bit values where they lie?
-/// Heads are then multiples of 8 values wide. The scratch of the backward pass is what 16-bit gradients leave
-/// of `attentionBackScratch`.
+/// Does the library have a reproducible algorithm for a pass that reads and writes 16-bit values where they
+/// lie? Heads are then multiples of 8 values wide. The scratch of the backward pass is what 16-bit gradients
+/// leave of `attentionBackScratch`.
 bool attends(const AttentionValues& values, bool back);
 
 /// As in kernels/attend.hpp, if `attends` says yes.

@@ -20,7 +20,7 @@ using Type = dnnl::memory::data_type;
 /// The engine of the host.
 const dnnl::engine& engine();
 
-/// Has the processor these instructions, and does DNNL_MAX_CPU_ISA permit them?
+/// Does the processor have these instructions, and does DNNL_MAX_CPU_ISA permit them?
 bool supports(dnnl::cpu_isa wanted);
 
 Type typeOf(Precision precision);

@@ -10,7 +10,7 @@ namespace partita {
 
 namespace {
 
-/// Do rounded sums lie where the derivative comes after?
+/// Are rounded sums stored where the derivative will replace them?
 template <class Act, class Stored>
 constexpr bool sums_in_saved = Act::needs_argument && !is_real<Stored>;
 
@@ -80,7 +80,7 @@ void Dense::initialise(std::uint64_t seed, const std::string& tensor, const Tens
   initialiseWeights(_plan.initialisation, {seed, _plan.number, _units, _fan_in}, slice, values);
 }
 
-/// Features of a data set may be mostly zeros; what other layers put out is not.
+/// Features of a data set may be mostly zeros; the outputs of other layers are not.
 bool Dense::takesSparse(const ExecSpace& space, const TypedMatrix& in) const {
   const bool first = _plan.number == 0 && !isSequence(_plan.in);
   return first && _weights.stored().precision == Precision::single && isSparse(space, in.real(), _units);

@@ -105,7 +105,7 @@ class DividedCrossEntropy : public Loss {
         _sums(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::DividedCrossEntropy::sums"),
               capacity * ClassParts::statistics * static_cast<std::int64_t>(classes.ranges.size())) {}
 
-  void share(const PartExchange& parts) override { _parts = &parts; }
+  void share(PartExchange& parts) override { _parts = &parts; }
   bool decodesInTraining() const override { return true; }
 
   void evaluateRows(const ExecSpace& space, const TypedMatrix& stored, const Targets& targets,
@@ -131,7 +131,7 @@ class DividedCrossEntropy : public Loss {
   Real _smoothing;
   ClassParts _classes;
   Vector _sums;
-  const PartExchange* _parts = nullptr;
+  PartExchange* _parts = nullptr;
 };
 
 } // namespace

@@ -33,7 +33,7 @@ struct Pass {
   OutputPlaces outputs = OutputPlaces::all;
   bool again = false; ///< repeats an earlier forward pass: statistics are not counted twice
   const ReplicaReduce* replicas = nullptr;                ///< null: there is only one replica
-  const PartExchange* parts = nullptr;                    ///< null: the stage has only one part
+  PartExchange* parts = nullptr;                          ///< null: the stage has only one part
   const std::function<void()>* gradients_final = nullptr; ///< see `reportGradientsFinal`
   const std::function<void()>* input_gradient = nullptr;  ///< see `reportInputGradient`
   Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
@@ -49,7 +49,7 @@ struct Pass {
   bool inputGradientFirst() const { return input_gradient != nullptr; }
   void reportInputGradient() const { (*input_gradient)(); }
 
-  /// Scratch at the end, which a layer leaves alone whose dJ/din travels.
+  /// Scratch at the end, which a layer leaves alone while its dJ/din travels.
   Vector workAtEnd(std::int64_t values) const {
     return Vector(work.data() + work.size() - values, static_cast<std::size_t>(values));
   }

@@ -73,7 +73,7 @@ class Loss {
                  asRows(grad, labels), score);
   }
   /// For a loss that parts of a stage compute together; must outlive the loss.
-  virtual void share(const PartExchange& parts) { (void)parts; }
+  virtual void share(PartExchange& parts) { (void)parts; }
   /// Does `evaluate` count correct rows during training as well?
   virtual bool decodesInTraining() const = 0;
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/core/channels.hpp"
+#include "partita/core/places.hpp"
 #include "partita/kernels/columns.hpp"
 
 /// Kernels of the pooling layers. A work item of a host is a line of windows, or for gradients of places of
@@ -79,8 +80,9 @@ struct Largest {
       auto best = lanes.all(-Real(INFINITY)), here = lanes.all(0);
       forInside(w, inside, [&](std::int64_t number) {
         const auto value = lanes.load(image + number * channels + channel);
-        here = value > best ? lanes.all(static_cast<Real>(number)) : here;
-        best = value > best ? value : best;
+        const auto keep = (value <= best) | (best != best); // NaN is the largest value: it must not disappear
+        here = keep ? here : lanes.all(static_cast<Real>(number));
+        best = keep ? best : value;
       });
       lanes.store(values + channel, best);
       lanes.store(chosen + channel, here);

@@ -27,7 +27,7 @@ void ShapeOrder::forward(const ExecSpace& space, const Pass& pass, const TypedMa
   fromShapeOrder(space, _out, copies.out, out);
 }
 
-/// Norms, which put out images, do not read these again.
+/// Norms, whose output is an image, do not read these again.
 void ShapeOrder::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                           const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
                           const TypedMatrix& grad_in) {

@@ -58,7 +58,7 @@ class Stage {
   /// For layers that use the batch of all replicas; must outlive the stage's passes.
   void setReplicas(const ReplicaReduce* replicas) { _replicas = replicas; }
   /// For the layers that this stage shares with other parts of it; must outlive the stage's passes.
-  void setParts(const PartExchange* parts) { _parts = parts; }
+  void setParts(PartExchange* parts) { _parts = parts; }
   /// Called by each forward pass, layer by layer, to wait for parameters that are updated late; empty: never.
   void setParametersWanted(ParametersWanted wanted) { _wanted = std::move(wanted); }
   std::int64_t inputs() const { return _chain.inputs(); }
@@ -119,7 +119,7 @@ class Stage {
   Halves _halves, _gradient_halves; ///< in place of parameters and gradients
   StoredVector _masters;
   const ReplicaReduce* _replicas = nullptr;
-  const PartExchange* _parts = nullptr;
+  PartExchange* _parts = nullptr;
   ParametersWanted _wanted;
   Vector _work[2]; ///< gradients of activations in the backward pass, used in turn
   Vector _scratch; ///< shared by all layers, one at a time

@@ -3,6 +3,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
 #include "partita/core/region.hpp"
+#include "partita/plan/stage_memory.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -216,11 +217,6 @@ std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::i
   const std::vector<std::string> states = optimiserStates(section);
   if (section.kind == OptimiserKind::sgd) return std::make_unique<Sgd>(section, states, parameters);
   return std::make_unique<Adam>(section, states, parameters);
-}
-
-std::vector<std::string> optimiserStates(const OptimiserSection& section) {
-  if (section.kind != OptimiserKind::sgd) return {"first_moment", "second_moment"};
-  return section.momentum > 0.0 ? std::vector<std::string>{"momentum"} : std::vector<std::string>{};
 }
 
 namespace {

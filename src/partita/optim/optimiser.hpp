@@ -75,9 +75,6 @@ class Optimiser {
 /// AdamW. The section says where the state is stored.
 std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::int64_t parameters);
 
-/// Names of the state vectors of such an optimiser, in order.
-std::vector<std::string> optimiserStates(const OptimiserSection& section);
-
 /// Learning rate of step 0 <= step < steps: linear warm-up, then constant, dropping by `step_factor` every
 /// `step_epochs`, or falling on a half cosine to `final_fraction` (Loshchilov and Hutter, arXiv 1608.03983).
 double learningRate(const OptimiserSection& optimiser, std::int64_t step, std::int64_t steps,

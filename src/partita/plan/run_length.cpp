@@ -66,7 +66,7 @@ RunLength planRunLength(const RunConfig& config, std::int64_t samples) {
   return length;
 }
 
-/// If sums of steps overflowed, a run would take itself for finished, and no signal could stop it.
+/// If sums of steps overflowed, a run would consider itself finished, and no signal could stop it.
 void checkLength(const RunSection& run, const RunLength& length) {
   if (length.total() <= most_run_steps) return;
   throw UserError(std::string(run.steps > 0 ? "run/steps" : "run/epochs") +

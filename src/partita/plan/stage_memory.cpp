@@ -152,11 +152,15 @@ std::int64_t StageBuffers::ofEvaluation() const {
   return bytes;
 }
 
+std::vector<std::string> optimiserStates(const OptimiserSection& optimiser) {
+  if (optimiser.kind != OptimiserKind::sgd) return {"first_moment", "second_moment"};
+  return optimiser.momentum > 0.0 ? std::vector<std::string>{"momentum"} : std::vector<std::string>{};
+}
+
 namespace {
 
-int moments(const OptimiserSection& optimiser) {
-  if (optimiser.kind != OptimiserKind::sgd) return 2;
-  return optimiser.momentum > 0.0 ? 1 : 0;
+std::int64_t moments(const OptimiserSection& optimiser) {
+  return static_cast<std::int64_t>(optimiserStates(optimiser).size());
 }
 
 } // namespace

@@ -4,6 +4,8 @@
 #include "partita/plan/stage_plan.hpp"
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace partita {
 
@@ -90,6 +92,9 @@ struct StageMemory {
 /// May gradients overflow because they are 16-bit or summed in 16 bits? Then a step may be skipped, and
 /// whatever it changes before the overflow is detected is kept twice.
 bool leavesStepsOut(const RunConfig& config);
+
+/// Names of the state vectors of an optimiser, in the order in which checkpoints keep them.
+std::vector<std::string> optimiserStates(const OptimiserSection& optimiser);
 
 /// Vectors of the length of the parameters that an update reads and writes besides them: moments, and
 /// masters.

@@ -200,8 +200,9 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   report.stage_accuracy = result.accuracy;
   report.stage_loss = result.loss;
   _context.observer.onEvaluation(report);
-  const double loss = report.stage_loss.back(), seconds = secondsSince(start);
-  if (step == _steps && set.size() > 0 && !std::isfinite(loss) && _context.grid.world().rank() == 0)
+  _loss = report.stage_loss.back();
+  const double seconds = secondsSince(start);
+  if (step == _steps && set.size() > 0 && !std::isfinite(_loss) && _context.grid.world().rank() == 0)
     throw RunError("after the last step, the loss of the evaluation is not finite (try a smaller "
                    "optimiser/learning_rate)");
   _context.clock.evaluated(seconds);

@@ -39,10 +39,12 @@ class Evaluator {
   /// named in the report, 0 for the joined network. Returns the seconds it took, without waiting for slower
   /// ranks, and subtracts them from the training time.
   double afterStep(const ExecSpace& space, const Position& position, int trained, int number);
+  double loss() const { return _loss; } ///< of the last evaluation, at the end of the trained stages
 
  private:
   RunContext _context;
   std::int64_t _steps;
+  double _loss = 0.0;
 };
 
 } // namespace partita

@@ -49,12 +49,18 @@ struct WorkerCounts {
   double stalenessMean() const { return batches > 0 ? staleness_sum / static_cast<double>(batches) : 0.0; }
 };
 
+/// An evaluation of an asynchronous run that was better than all before it.
+struct LossReached {
+  double loss = 0.0, seconds = 0.0; ///< `seconds` of training, without evaluations
+};
+
 /// The state of all workers after a step of the run.
 struct WorkersSnapshot {
   std::int64_t step = 0;
   double seconds = 0.0;          ///< of training, without evaluations
   double coordinator_busy = 0.0; ///< processor time of rank 0 over that time, of this process
   std::vector<WorkerCounts> workers;
+  std::vector<LossReached> reached;
 };
 
 /// Receives the reports of a strategy; implemented by the run loop.

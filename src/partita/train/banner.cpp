@@ -65,7 +65,7 @@ std::string sumsByNccl(const Grid& grid) {
   const std::int64_t built = grid.world().total(nccl::version().empty() ? 0 : 1),
                      used = grid.world().total(grid.paths().nccl ? 1 : 0);
   if (built == 0 || plan.replicas * plan.parts == 1) return "";
-  if (used == 0) return ", sums of gradients not by NCCL, which needs a device of its own for each rank";
+  if (used == 0) return ", sums of gradients by MPI (NCCL needs a separate device for each rank)";
   return ", sums of gradients by NCCL" + (used == plan.ranks ? "" : " on " + counted(used, "rank"));
 }
 

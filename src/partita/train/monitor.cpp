@@ -150,7 +150,6 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
   if (_grid.world().rank() != 0) return;
   pump();
   if (_history != nullptr) _history->add(seconds(), placedInRun(report));
-  _workers.addEvaluation(report.stage_loss.back());
   std::string line = recovering(report.stage) ? "recovery epoch " : "epoch ";
   line += std::to_string(report.epoch) + ": accuracy";
   for (std::size_t s = 0; s < report.stage_accuracy.size(); ++s) {

@@ -1,6 +1,8 @@
 #include "partita/train/own_files.hpp"
 
 #include "partita/config/files.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/data/hdf5.hpp"
 #include "partita/io/read_run_file.hpp"
 
 #include <cerrno>
@@ -69,6 +71,19 @@ bool isOurs(const std::string& folder, const OwnFile& file) {
   const std::string path = folder + "/" + file.name;
   if (file.mark == hdf5_mark) return regularFileExists(path) && originOf(path) != Origin::foreign;
   return begins(path, file.mark);
+}
+
+bool isForeignHdf5(const std::string& path) {
+  const Hdf5Silence silence;
+  const Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  if (!file) return false;
+  const htri_t found = H5Aexists(file.get(), "format");
+  if (found <= 0) return found == 0; // negative: damaged
+  try {
+    return readText(file.get(), "format", path) != "Partita";
+  } catch (const UserError&) { // not a text
+    return true;
+  }
 }
 
 } // namespace partita

@@ -51,5 +51,8 @@ enum class Origin { ours, damaged, foreign };
 Origin originOf(const std::string& path);
 /// Returns whether the folder has this file, and it is not somebody else's.
 bool isOurs(const std::string& folder, const OwnFile& file);
+/// Returns whether another program has completed the file. HDF5 opens no file of ours that was not completed,
+/// or finds the attribute in it.
+bool isForeignHdf5(const std::string& path);
 
 } // namespace partita

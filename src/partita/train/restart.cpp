@@ -114,8 +114,9 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
   if (!restart.same_stages)
     Log::warning("the stages have changed: parameters, optimiser and step carry over, labels do not");
   else if (!sameHeads(before.partition, partition))
-    Log::warning("the heads of stages have changed: what is new in them, and the optimiser of these stages, "
-                 "start from the beginning");
+    Log::warning(
+        "the heads of stages have changed: their new parameters, and the optimisers of these stages, "
+        "start from the beginning");
   if (optimiserStates(before.config.optimiser) != optimiserStates(deck.optimiser))
     Log::warning("the kind of optimiser has changed: its state starts from the beginning");
   if (restart.found->replicas == replicas) return;
@@ -125,7 +126,7 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
                     : " (gradients are summed in a different order, so the last bits differ)"));
 }
 
-/// Labels with other values would be other classes under the numbers of the learnt ones.
+/// Labels with other values would be different classes with the same numbers as those that were learned.
 void compareLabels(const RunFacts& facts, const DataSets& sets, const std::string& file, bool keeps_state) {
   if (facts.label_values.empty() || sets.label_values.empty() || facts.label_values == sets.label_values)
     return;
@@ -142,8 +143,7 @@ void compareData(const RunFacts& facts, const RunProgress& found, const DataSets
   if (found.samples != samples && found.per_epoch == length.per_epoch) {
     Log::warning("the training set now has " + counted(samples, "sample") + " instead of " +
                  std::to_string(found.samples) + ": continuing with different batches");
-  } else if (found.samples == samples && !sets.shift.empty() && // empty: this rank has no features
-             (facts.shift != sets.shift || facts.scale != sets.scale)) {
+  } else if (found.samples == samples && (facts.shift != sets.shift || facts.scale != sets.scale)) {
     Log::warning("the training set has changed: its mean and deviation differ");
   }
 }

@@ -135,7 +135,7 @@ void addWorkers(JsonObject& json, const WorkerHistory& history, const std::vecto
   json.add("workers", workerList(history, places));
   json.add("update_share", history.shares());
   std::vector<JsonObject> reached;
-  for (const LossReached& time : history.reached()) {
+  for (const LossReached& time : history.latest().reached) {
     JsonObject object;
     object.add("loss", time.loss);
     object.add("seconds", time.seconds);
@@ -212,25 +212,28 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
 /// that hangs. Throws what `work` throws, and RunError if the writing of PATH.partial makes no progress for
 /// `patience` seconds (0: never).
 void doWatched(const std::string& path, std::int64_t patience, const std::function<void()>& work) {
+  struct Progress {
+    std::atomic<bool> done{false};
+    std::exception_ptr failure;
+    LossWatch::Together together;
+  };
   BackgroundThread thread(MpiEnvironment::threadsMayCall());
-  std::atomic<bool> done{false};
-  std::exception_ptr failure;
-  auto together = std::make_shared<LossWatch::Together>();
-  thread.submit([&, together = std::move(together)] {
+  const auto progress = std::make_shared<Progress>();
+  thread.submit([progress, work] {
     try {
       work();
     } catch (...) {
-      failure = std::current_exception();
+      progress->failure = std::current_exception();
     }
-    done = true;
+    progress->done = true;
   });
   WriteWatch watch(path + ".partial", patience);
-  while (!done) {
+  while (!progress->done) {
     idleBriefly();
     if (watch.stalled())
       throw RunError(path + ": was not written within " + std::to_string(patience) + " s (run/watchdog)");
   }
-  if (failure != nullptr) std::rethrow_exception(failure);
+  if (progress->failure != nullptr) std::rethrow_exception(progress->failure);
 }
 
 /// The fitted weights with which the joined network adds up its stages; empty if all are equal. Collective.
@@ -245,7 +248,7 @@ std::vector<double> exitWeights(const Setup& setup) {
   return fitted ? weights : std::vector<double>{};
 }
 
-/// Writes `parameters.h5`: like a checkpoint, with parameters and statistics alone.
+/// Writes `parameters.h5.partial`: like a checkpoint, with parameters and statistics alone.
 void writeParameters(const std::string& path, const RunFacts& facts, const Setup& setup) {
   RunFileContent content;
   content.facts = facts;
@@ -267,12 +270,7 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
     place(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
   }
   const Communicator comm = setup.grid.world().duplicate();
-  doWatched(path, setup.config.run.watchdog, [&] {
-    writeRunFile(comm, path + ".partial", content, 0);
-    collectively(comm, [&] {
-      if (comm.rank() == 0) publishFile(path + ".partial", path);
-    });
-  });
+  doWatched(path, setup.config.run.watchdog, [&] { writeRunFile(comm, path + ".partial", content, 0); });
 }
 
 /// What workers have done, for comparison with the forecast: on rank 0, if there is a forecast.
@@ -282,19 +280,23 @@ std::optional<MeasuredUse> measuredWorkers(const Summary& summary, const Setup& 
   return measuredUse(workers.latest(), static_cast<std::int64_t>(setup.plans.sets.train.size()));
 }
 
-/// Gathers the counters of all ranks, prints the result and writes `path` (empty: no file). Collective;
-/// throws AgreedError if the file cannot be written.
+/// Gathers the counters of all ranks, prints the result and writes `summary.json`. The parameters get their
+/// name just before: a run that was killed in between has not finished. Collective; throws AgreedError if a
+/// file cannot be written.
 void finishSummary(const Summary& summary, const Setup& setup, const Monitor& monitor,
-                   const std::string& path) {
+                   const RunDirectory& directory) {
   const Partition& partition = setup.plans.partition;
   const Counters counters(setup.grid);
   const std::optional<MeasuredUse> measured = measuredWorkers(summary, setup, monitor.workers());
   show(summary, setup.config, partition, counters);
   if (measured) Log::info(comparisonLine(expectedUse(summary.workers->forecast), *measured));
   collectively(setup.grid.world(), [&] {
-    if (path.empty() || setup.grid.world().rank() != 0) return;
-    OutputFile file(path);
-    file.write(textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), measured));
+    if (!directory.exists() || setup.grid.world().rank() != 0) return;
+    const std::string text =
+        textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), measured);
+    publishFile(directory.file("parameters.h5.partial"), directory.file("parameters.h5"));
+    OutputFile file(directory.file("summary.json"));
+    file.write(text);
     file.commit();
   });
 }
@@ -305,7 +307,7 @@ void writeResults(const Summary& summary, const RunFacts& facts, const Setup& se
                   const RunDirectory& directory) {
   collectively(setup.grid.world(), [&] { monitor.flushHistory(); });
   if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
-  finishSummary(summary, setup, monitor, directory.file("summary.json"));
+  finishSummary(summary, setup, monitor, directory);
 }
 
 } // namespace partita

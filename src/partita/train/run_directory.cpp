@@ -7,6 +7,7 @@
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/train/run_leftovers.hpp"
 
 #include <array>
 #include <cerrno>
@@ -227,6 +228,12 @@ void RunDirectory::admit(const Communicator& world, const RunStart& start) const
     const bool goes_back = !start.latest && owns(start.file) && holdsFinishedRun(_path) && !newest;
     const bool goes_on = !goes_back && (owns(start.file) || (start.latest && !holdsFinishedRun(_path)));
     if (results.empty() || goes_on) return;
+    if (start.latest)
+      throw UserError(
+          "run directory '" + _path +
+          "': parameters.h5 of the finished run is damaged, and there is no checkpoint to continue "
+          "from; replace the run with --overwrite, or use another directory, such as -d " +
+          freeName(_path));
     throw UserError("run directory '" + _path + "' has " + results.front() +
                     " of an earlier run: continue it with -r latest, replace it with --overwrite, or use "
                     "another directory, such as -d " +
@@ -240,8 +247,9 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
   collectively(world, [&] {
     if (world.rank() != 0) return;
     const bool own = owns(start.file);
-    const TakenOver kept = own ? taken : TakenOver{};
-    takeCheckpointRequest(); // a request from before the run
+    TakenOver kept = own ? taken : TakenOver{};
+    kept.results = kept.results && !holdsFinishedRun(_path); // it may say more than the same results again
+    takeCheckpointRequest();                                 // a request from before the run
     removeUnfinishedFiles(_path);
     for (const std::string& path : setLinksAside(_path, kept))
       Log::warning("a link in the run directory was renamed to " + path +

@@ -6,13 +6,12 @@
 #include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/own_files.hpp"
+#include "partita/train/run_leftovers.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <regex>
-#include <string_view>
 
 namespace partita {
 
@@ -59,89 +58,8 @@ bool saysSomething(const std::string& path) {
   return start.size() == enough || start.find('\n') + 1 < start.size();
 }
 
-/// The step in the name of a checkpoint, step-NNNNNNNNN.h5 with nine digits or more; -1 if it has another
-/// name.
-long long stepOf(const std::string& path) {
-  constexpr std::size_t before = 5, digits = 9, after = 3; // "step-", ".h5"
-  const std::string name = fs::path(path).filename().string();
-  if (name.size() < before + digits + after || name.rfind("step-", 0) != 0 ||
-      name.compare(name.size() - after, after, ".h5") != 0)
-    return -1;
-  const std::string number = name.substr(before, name.size() - before - after);
-  if (number.find_first_not_of("0123456789") != std::string::npos) return -1;
-  return std::strtoll(number.c_str(), nullptr, 10);
-}
-
 bool isLater(const std::string& path, const std::string& than) {
-  return stepOf(path) > stepOf(than);
-}
-
-/// Returns whether another program has completed the file. HDF5 opens no file of ours that was not completed,
-/// or finds the attribute in it.
-bool isForeignHdf5(const std::string& path) {
-  const Hdf5Silence silence;
-  const Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
-  if (!file) return false;
-  const htri_t found = H5Aexists(file.get(), "format");
-  if (found <= 0) return found == 0; // negative: damaged
-  try {
-    return readText(file.get(), "format", path) != "Partita";
-  } catch (const UserError&) { // not a text
-    return true;
-  }
-}
-
-/// NAME.partial for one of our names, and how the text of NAME begins.
-struct PartialFile {
-  std::string path;
-  std::string_view mark;
-};
-
-std::vector<PartialFile> partialFiles(const std::string& run_directory) {
-  std::vector<PartialFile> found;
-  for (const OwnFile& file : own_files) {
-    const std::string path = run_directory + "/" + file.name + ".partial";
-    if (exists(path)) found.push_back({path, file.mark});
-  }
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run_directory + "/" + checkpoint_folder, ignored))
-    if (entry.path().extension() == ".partial" && stepOf(entry.path().stem().string()) >= 0)
-      found.push_back({entry.path().string(), hdf5_mark});
-  return found;
-}
-
-/// Returns whether a killed run may have left the file: it is empty, or has zeros or our content.
-bool isUnfinished(const PartialFile& file) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file.path, ignored)) return false;
-  const std::string start = firstBytes(file.path, file.mark.size());
-  const bool zeros = start.find_first_not_of('\0') == std::string::npos; // or empty
-  return (zeros || start == file.mark) && (file.mark != hdf5_mark || !isForeignHdf5(file.path));
-}
-
-/// Files that Open MPI made beside NAME.partial, and that a killed process left. They are for a position that
-/// all ranks share, which HDF5 does not use, so they are empty or hold a zero.
-std::vector<std::string> mpiFiles(const std::string& run_directory) {
-  static const std::regex pattern(
-      R"((.*)\.partial(-[0-9]+-[0-9]+\.lock|\.locktest\.[0-9]+|\.(meta)?data\.[0-9]+))");
-  std::vector<std::string> found;
-  std::error_code ignored;
-  const auto search = [&](const std::string& folder, const auto& is_own) {
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      const std::string path = entry.path().string(), name = entry.path().filename().string();
-      std::smatch parts;
-      if (!std::regex_match(name, parts, pattern) || !is_own(parts[1].str())) continue;
-      if (!entry.is_regular_file(ignored) || entry.file_size(ignored) > sizeof(std::int64_t)) continue;
-      if (firstBytes(path, sizeof(std::int64_t)).find_first_not_of('\0') == std::string::npos)
-        found.push_back(path);
-    }
-  };
-  search(run_directory, [](const std::string& name) {
-    return std::any_of(own_files.begin(), own_files.end(),
-                       [&](const OwnFile& file) { return name == file.name; });
-  });
-  search(run_directory + "/" + checkpoint_folder, [](const std::string& name) { return stepOf(name) >= 0; });
-  return found;
+  return checkpointStep(path) > checkpointStep(than);
 }
 
 /// Renames a link; if `copied`, a copy of the file to which it leads takes its place.
@@ -203,6 +121,17 @@ std::string checkpointName(std::int64_t run_step) {
   return name.data();
 }
 
+std::int64_t checkpointStep(const std::string& path) {
+  constexpr std::size_t before = 5, digits = 9, after = 3; // "step-", ".h5"
+  const std::string name = fs::path(path).filename().string();
+  if (name.size() < before + digits + after || name.rfind("step-", 0) != 0 ||
+      name.compare(name.size() - after, after, ".h5") != 0)
+    return -1;
+  const std::string number = name.substr(before, name.size() - before - after);
+  if (number.find_first_not_of("0123456789") != std::string::npos) return -1;
+  return std::strtoll(number.c_str(), nullptr, 10);
+}
+
 std::vector<std::string> checkpointsIn(const std::string& run_directory) {
   std::vector<std::string> files;
   const std::string folder = run_directory + "/" + checkpoint_folder;
@@ -211,7 +140,7 @@ std::vector<std::string> checkpointsIn(const std::string& run_directory) {
   if (error && error.value() != ENOENT && error.value() != ENOTDIR)
     failFile(folder, "cannot be read", error.value());
   for (const auto& entry : entries)
-    if (stepOf(entry.path().string()) >= 0) files.push_back(entry.path().string());
+    if (checkpointStep(entry.path().string()) >= 0) files.push_back(entry.path().string());
   std::sort(files.begin(), files.end(), isLater);
   return files;
 }
@@ -238,9 +167,10 @@ std::vector<std::string> resultsIn(const std::string& run_directory) {
 
 bool holdsFinishedRun(const std::string& run_directory) {
   const std::vector<std::string> results = resultsIn(run_directory);
-  return std::any_of(results.begin(), results.end(), [](const std::string& name) {
-    return name == "parameters.h5" || name == "summary.json";
-  });
+  const auto has = [&](const char* name) {
+    return std::find(results.begin(), results.end(), name) != results.end();
+  };
+  return has("parameters.h5") && has("summary.json");
 }
 
 void refuseForeignFiles(const std::string& run_directory) {
@@ -251,7 +181,7 @@ void refuseForeignFiles(const std::string& run_directory) {
   for (const OwnFile& file : own_files) check(run_directory + "/" + file.name, isOurs(run_directory, file));
   for (const std::string& path : checkpointsIn(run_directory))
     check(path, regularFileExists(path) && originOf(path) != Origin::foreign);
-  for (const PartialFile& file : partialFiles(run_directory)) check(file.path, isUnfinished(file));
+  for (const std::string& path : foreignPartialFiles(run_directory)) failForeign(path);
   std::error_code ignored;
   const std::string folder = run_directory + "/" + checkpoint_folder;
   if (exists(folder) && !fs::is_directory(folder, ignored)) failForeign(folder);
@@ -307,13 +237,6 @@ std::vector<StoredDeck> storedDecks(const std::string& run_directory, const std:
     }
   }
   return decks;
-}
-
-void removeUnfinishedFiles(const std::string& run_directory) {
-  std::error_code ignored;
-  for (const PartialFile& file : partialFiles(run_directory))
-    if (isUnfinished(file)) fs::remove(file.path, ignored);
-  for (const std::string& path : mpiFiles(run_directory)) fs::remove(path, ignored);
 }
 
 std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than) {

@@ -15,6 +15,10 @@ constexpr const char* lock_name = ".partita.lock";
 /// `checkpoints/step-000000120.h5` of a run directory.
 std::string checkpointName(std::int64_t run_step);
 
+/// The step in the name of a checkpoint, step-NNNNNNNNN.h5 with nine digits or more; -1 if it has another
+/// name.
+std::int64_t checkpointStep(const std::string& path);
+
 /// The checkpoints of a run directory, newest first; empty if there is no such folder. Throws UserError if
 /// the folder exists but cannot be listed: it may hold the state of a run.
 std::vector<std::string> checkpointsIn(const std::string& run_directory);
@@ -23,7 +27,7 @@ std::vector<std::string> checkpointsIn(const std::string& run_directory);
 std::vector<std::string> growingFilesIn(const std::string& run_directory);
 /// Results of a run in the directory: names of files with our marks, such as "summary.json".
 std::vector<std::string> resultsIn(const std::string& run_directory);
-/// Returns whether one of them marks the end of a run: its parameters or its summary.
+/// Returns whether they are those of a run that ended: parameters and summary.
 bool holdsFinishedRun(const std::string& run_directory);
 
 /// Throws UserError if a foreign file, or one that cannot be read, has the name of a file that a run would
@@ -55,9 +59,6 @@ struct StoredDeck {
 /// Those of the parameters and checkpoints of a run directory that are not damaged, parameters first, then
 /// the newest checkpoint, up to the first one whose text is `last`: opening a file takes time.
 std::vector<StoredDeck> storedDecks(const std::string& run_directory, const std::string& last = "");
-
-/// Removes what a killed run of ours was writing, and what its MPI library left beside that.
-void removeUnfinishedFiles(const std::string& run_directory);
 
 /// Renames checkpoints of later steps than that of the file `than` (empty: all), which a later -r latest must
 /// not take; returns their new names. Throws UserError if a renaming fails.

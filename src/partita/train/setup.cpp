@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/rank_places.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/core/log.hpp"
 #include "partita/data/load_data.hpp"
@@ -41,8 +42,13 @@ RunConfig forPurpose(RunConfig config, bool learns, const std::string& scratch) 
 
 /// What a rank will hold, in bytes.
 struct RankMemory {
-  RankMemory(const RunConfig& config, const Plans& plans, int rank) {
-    if (!plans.grid.ownsStages(rank)) return;
+  /// `elsewhere`: number of ranks on other nodes.
+  RankMemory(const RunConfig& config, const Plans& plans, const Communicator& world, int elsewhere) {
+    const int rank = world.rank();
+    if (!plans.grid.ownsStages(rank)) {
+      parameters = total = coordinatorBytes(config, plans.partition, world.size(), elsewhere);
+      return;
+    }
     for (const StagePlan& stage : plans.partition.stages) {
       if (plans.grid.groupOf(stage.index) != plans.grid.group(rank)) continue;
       const StageMemory memory =
@@ -67,10 +73,9 @@ void checkOffload(const RunConfig& config, const RankMemory& memory, const Commu
 
 /// If device memory is host memory, checks what the ranks of a node will need before any of it is allocated:
 /// a system that has overcommitted its memory kills the job without a message.
-void checkMemory(const RankMemory& own, const Communicator& world, bool learns) {
+void checkMemory(const RankMemory& own, const Communicator& world, const Communicator& node, bool learns) {
   if (!device_is_host) return;
   const auto needed = static_cast<double>(learns ? own.total : own.parameters);
-  const Communicator node = world.node();
   std::vector<double> of_node{needed};
   node.sum(of_node);
   collectively(world, [&] {
@@ -84,13 +89,27 @@ void checkMemory(const RankMemory& own, const Communicator& world, bool learns) 
   });
 }
 
+/// Tells all ranks what the first rank of the grid, which has the features, knows of them: how they were
+/// standardised, and on rank 0 also the warnings.
+void shareKnowledge(const Communicator& world, Plans& plans) {
+  const int knows = plans.grid.first_rank;
+  broadcast(world, plans.sets.shift, knows);
+  broadcast(world, plans.sets.scale, knows);
+  if (knows == 0) return;
+  const std::vector<std::string> own = Log::warnings();
+  for (const std::string& line : split(broadcast(world, joined(own, "\n"), knows), '\n'))
+    if (!line.empty() && std::find(own.begin(), own.end(), line) == own.end()) Log::warning(line);
+}
+
 Plans makePlans(const Communicator& world, const RunConfig& config, bool learns, const TrainedInput* trained,
                 Watchdog& watchdog) {
   try {
     std::unique_ptr<Plans> plans;
     collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns, trained); });
-    const RankMemory memory(config, *plans, world.rank());
-    checkMemory(memory, world, learns);
+    shareKnowledge(world, *plans);
+    const Communicator node = world.node();
+    const RankMemory memory(config, *plans, world, world.size() - node.size());
+    checkMemory(memory, world, node, learns);
     checkOffload(config, memory, world);
     return std::move(*plans);
   } catch (const AgreedError&) {

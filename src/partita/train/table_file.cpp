@@ -93,7 +93,7 @@ void TableFile::append(const std::string& rows) {
   _waiting += rows;
   if (writeWaiting() || _warned) return;
   Log::warning(_path + ": cannot be written: " + std::strerror(errno) +
-               "; rows are kept in memory until it can be");
+               "; its rows are kept in memory until writing succeeds");
   _warned = true;
 }
 

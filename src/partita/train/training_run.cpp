@@ -47,12 +47,10 @@ bool train(const ExecSpace& space, const RunContext& context) {
   return done;
 }
 
-/// The same on every rank, as files require it; only the first rank of the grid is sure to have the features.
+/// The same on every rank, as files require it.
 RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSets& sets,
-                 const Provenance& own, int first) {
+                 const Provenance& own) {
   RunFacts facts{writeDeck(deck), sets.classes, sets.shape, sets.shift, sets.scale, sets.label_values, {}};
-  broadcast(world, facts.shift, first);
-  broadcast(world, facts.scale, first);
   for (const auto& [name, value] : own) facts.provenance.emplace_back(name, broadcast(world, value));
   return facts;
 }
@@ -112,7 +110,7 @@ struct TrainingParts {
   TrainingParts(const Communicator& world, BegunRun& run, const RunConfig& deck,
                 const RunDirectory& directory, std::int64_t time_limit)
       : mailbox(world), monitor(makeMonitor(world, run, mailbox, directory)), clock(run.restart.spent()),
-        facts(factsOf(world, deck, run.setup.plans.sets, run.provenance, run.setup.plans.grid.first_rank)),
+        facts(factsOf(world, deck, run.setup.plans.sets, run.provenance)),
         checkpointer({run.setup.config, run.setup.plans.partition, run.setup.grid, run.setup.stages,
                       run.length, clock, *monitor, directory, facts, run.samples()},
                      MpiEnvironment::threadsMayCall()),
@@ -187,7 +185,8 @@ Outcome finish(const Communicator& world, const Summary& summary, BegunRun& run,
     for (const std::string& message : error.messages()) Log::error(message);
     return Outcome::failed;
   }
-  if (parts.trace != nullptr) parts.trace->write(directory.file("trace.json"));
+  if (parts.trace != nullptr && run.firstStep() < run.length.total())
+    parts.trace->write(directory.file("trace.json"));
   return Outcome::finished;
 }
 

@@ -17,7 +17,7 @@ const char* const workers_header =
 
 } // namespace
 
-WorkerHistory::WorkerHistory(const std::string& path, std::int64_t run_step) {
+WorkerHistory::WorkerHistory(const std::string& path, std::int64_t run_step) : _written(run_step) {
   if (!path.empty()) _table = std::make_unique<TableFile>(path, workers_header, 1, run_step);
 }
 
@@ -38,9 +38,9 @@ std::vector<double> WorkerHistory::busy() const {
 }
 
 void WorkerHistory::add(double now, const WorkersSnapshot& snapshot) {
-  const bool again = any() && snapshot.step == _latest.step;
   _latest = snapshot;
-  if (_table == nullptr || again) return;
+  if (_table == nullptr || snapshot.step <= _written) return;
+  _written = snapshot.step;
   std::ostringstream rows;
   rows.precision(7);
   const std::vector<double> share = shares(), working = busy();
@@ -54,11 +54,6 @@ void WorkerHistory::add(double now, const WorkersSnapshot& snapshot) {
     rows << '\n';
   }
   _table->append(rows.str());
-}
-
-void WorkerHistory::addEvaluation(double loss) {
-  if (!any() || (!_reached.empty() && loss >= _reached.back().loss)) return;
-  _reached.push_back({loss, _latest.seconds});
 }
 
 bool WorkerHistory::anyLost() const {

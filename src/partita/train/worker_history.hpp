@@ -12,27 +12,20 @@ namespace partita {
 /// Beginning of `workers.csv`, which identifies it as ours.
 constexpr const char* workers_mark = "time_s,run_step,rank,role,";
 
-/// An evaluation of the run that was better than all before it.
-struct LossReached {
-  double loss = 0.0, seconds = 0.0; ///< `seconds` of training, without evaluations
-};
-
-/// What rank 0 keeps of the workers of an asynchronous run: their latest reports, the table `workers.csv`,
-/// and the times at which the loss fell.
+/// What rank 0 keeps of the workers of an asynchronous run: their latest reports, and the table
+/// `workers.csv`.
 class WorkerHistory {
  public:
-  /// `path` empty: no table. See TableFile.
+  /// `path` empty: no table. See TableFile; rows up to `run_step` are in the table.
   WorkerHistory(const std::string& path, std::int64_t run_step);
 
   /// `now`: seconds since the start of the run.
   void add(double now, const WorkersSnapshot& snapshot);
-  void addEvaluation(double loss);
   void flush();
 
   bool any() const { return !_latest.workers.empty(); }
   bool anyLost() const;
   const WorkersSnapshot& latest() const { return _latest; }
-  const std::vector<LossReached>& reached() const { return _reached; }
   /// Share of the updates of each worker, 0..1.
   std::vector<double> shares() const;
   /// Share of the time in which each worker was busy, 0..1.
@@ -43,7 +36,7 @@ class WorkerHistory {
  private:
   std::unique_ptr<TableFile> _table; ///< null: none
   WorkersSnapshot _latest;
-  std::vector<LossReached> _reached;
+  std::int64_t _written; ///< last step whose rows are in the table
 };
 
 } // namespace partita

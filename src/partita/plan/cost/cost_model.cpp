@@ -150,8 +150,8 @@ Prediction CostModel::predict(CostStrategy strategy, std::int64_t ranks) const {
   Prediction prediction = start(strategy, ranks);
   if (isPipeline(strategy))
     prediction.microbatches = segmentsOf(_task, prediction.grid.stages);
-  else if (_mode == CostMode::exact && formOf(strategy).kind == _task.program->deck().strategy.kind)
-    prediction.microbatches = _task.program->deck().strategy.pipeline.microbatches;
+  else if (_mode == CostMode::exact)
+    prediction.microbatches = keptMicrobatches(strategy, _task.program->deck().strategy);
   fill(prediction);
   return prediction;
 }

@@ -36,7 +36,7 @@ std::vector<CostStrategy> wholeStrategies(const RankGrid& grid, Split split) {
 }
 
 std::vector<std::int64_t> microbatchesFor(const CostTask& task, CostStrategy strategy, const RankGrid& grid) {
-  if (!isPipeline(strategy)) return {1};
+  if (!isPipeline(strategy)) return {keptMicrobatches(strategy, task.program->deck().strategy)};
   if (task.segments > 0) return {task.segments};
   std::vector<std::int64_t> counts;
   for (const std::int64_t factor : {1, 2, 4, 8})

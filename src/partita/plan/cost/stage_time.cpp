@@ -190,8 +190,8 @@ CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, bool input_grad
     const ExchangePlan& plan = *layer->exchange;
     const ExchangedValues values = valuesOf(plan);
     const double bytes = asReal(rows) * bytes_per_item;
-    // A gather copies all values into their columns. A slice copies the own range, and so do sums, which are
-    // added on arrival.
+    // A gather copies all values into their columns. A slice copies this part's range, and so do sums, which
+    // are added on arrival.
     const bool gathers = plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce;
     double forward = gathers ? values.all : values.own, backward = gathers ? values.own : values.all;
     if (plan.kind == PartStep::halo) { // own places and halos

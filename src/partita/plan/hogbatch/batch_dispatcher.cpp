@@ -14,18 +14,6 @@ std::int64_t examplesIn(const std::vector<ExampleRange>& ranges) {
   return sum;
 }
 
-/// Are the ranges before `end` and disjoint?
-bool areApart(std::vector<ExampleRange> ranges, std::int64_t end) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const ExampleRange& a, const ExampleRange& b) { return a.first < b.first; });
-  std::int64_t free = 0;
-  for (const ExampleRange& range : ranges) {
-    if (range.first < free || range.count < 1) return false;
-    free = range.first + range.count;
-  }
-  return free <= end;
-}
-
 } // namespace
 
 BatchDispatcher::BatchDispatcher(std::int64_t examples, std::size_t workers)
@@ -37,14 +25,14 @@ std::optional<ExampleRange> BatchDispatcher::next(std::size_t worker, std::int64
   if (count < 1) throw std::logic_error("a batch without examples");
   if (drained()) return std::nullopt;
   ExampleRange range;
-  if (_state.pending.empty()) {
-    range = {_state.cursor, std::min(count, _examples - _state.cursor)};
-    _state.cursor += range.count;
+  if (_given_back.empty()) {
+    range = {_cursor, std::min(count, _examples - _cursor)};
+    _cursor += range.count;
   } else {
-    ExampleRange& oldest = _state.pending.front();
+    ExampleRange& oldest = _given_back.front();
     range = {oldest.first, std::min(count, oldest.count)};
     oldest = {oldest.first + range.count, oldest.count - range.count};
-    if (oldest.count == 0) _state.pending.erase(_state.pending.begin());
+    if (oldest.count == 0) _given_back.erase(_given_back.begin());
   }
   _outstanding.at(worker).push_back(range);
   return range;
@@ -53,37 +41,29 @@ std::optional<ExampleRange> BatchDispatcher::next(std::size_t worker, std::int64
 void BatchDispatcher::finished(std::size_t worker) {
   std::deque<ExampleRange>& own = _outstanding.at(worker);
   if (own.empty()) throw std::logic_error("a worker without a batch has ended one");
-  _state.finished += own.front().count;
+  _ended += own.front().count;
   own.pop_front();
 }
 
 void BatchDispatcher::giveBack(std::size_t worker) {
   std::deque<ExampleRange>& own = _outstanding.at(worker);
-  _state.pending.insert(_state.pending.end(), own.begin(), own.end());
+  _given_back.insert(_given_back.end(), own.begin(), own.end());
   own.clear();
 }
 
 std::int64_t BatchDispatcher::remaining() const {
-  return _examples - _state.cursor + examplesIn(_state.pending);
+  return _examples - _cursor + examplesIn(_given_back);
 }
 
 void BatchDispatcher::startEpoch() {
   if (!epochDone()) throw std::logic_error("an epoch starts before the end of the last one");
-  _state = {};
+  startAt(0);
 }
 
-DispatcherState BatchDispatcher::state() const {
-  DispatcherState state = _state;
-  for (const std::deque<ExampleRange>& own : _outstanding)
-    state.pending.insert(state.pending.end(), own.begin(), own.end());
-  return state;
-}
-
-void BatchDispatcher::restore(const DispatcherState& state) {
-  const bool fits = state.cursor >= 0 && state.cursor <= _examples && areApart(state.pending, state.cursor) &&
-                    state.finished + examplesIn(state.pending) == state.cursor;
-  if (!fits) throw std::logic_error("the state of another epoch");
-  _state = state;
+void BatchDispatcher::startAt(std::int64_t cursor) {
+  if (cursor < 0 || cursor > _examples) throw std::logic_error("a place in another epoch");
+  _cursor = _ended = cursor;
+  _given_back.clear();
   for (std::deque<ExampleRange>& own : _outstanding) own.clear();
 }
 

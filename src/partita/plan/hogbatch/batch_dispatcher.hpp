@@ -14,13 +14,6 @@ struct ExampleRange {
   bool operator==(const ExampleRange& other) const { return first == other.first && count == other.count; }
 };
 
-/// The position in an epoch. Plain numbers, which a checkpoint can keep.
-struct DispatcherState {
-  std::int64_t cursor = 0;           ///< first example that has not been handed out
-  std::int64_t finished = 0;         ///< examples of ended batches
-  std::vector<ExampleRange> pending; ///< before the cursor, but not ended: to be handed out again
-};
-
 /// Hands out each example of an epoch once. A worker ends its batches in the order in which it got them. The
 /// batches of a lost worker go to others.
 class BatchDispatcher {
@@ -40,27 +33,27 @@ class BatchDispatcher {
   /// The batches that the worker has, the oldest first.
   const std::deque<ExampleRange>& outstanding(std::size_t worker) const { return _outstanding.at(worker); }
   /// Are there examples that were given back and not handed out again?
-  bool hasGivenBack() const { return !_state.pending.empty(); }
+  bool hasGivenBack() const { return !_given_back.empty(); }
   std::int64_t examples() const { return _examples; }
   /// Examples of batches that have ended, in this epoch.
-  std::int64_t ended() const { return _state.finished; }
+  std::int64_t ended() const { return _ended; }
   /// Examples of the epoch that are not handed out.
   std::int64_t remaining() const;
   /// Are all examples handed out? Some may still come back.
   bool drained() const { return remaining() == 0; }
   /// Has each example been in a batch that has ended?
-  bool epochDone() const { return _state.finished == _examples; }
+  bool epochDone() const { return _ended == _examples; }
   /// Throws std::logic_error before the end of the current one.
   void startEpoch();
-
-  /// Outstanding batches count as pending: their updates are not in the parameters yet.
-  DispatcherState state() const;
-  /// Continues an epoch in which no worker has a batch. Throws std::logic_error if the numbers do not fit.
-  void restore(const DispatcherState& state);
+  /// Begins or continues an epoch of which the examples before `cursor` are done. Throws std::logic_error if
+  /// it has no such example.
+  void startAt(std::int64_t cursor);
 
  private:
   std::int64_t _examples;
-  DispatcherState _state; ///< pending: given back
+  std::int64_t _cursor = 0;              ///< first example that has not been handed out
+  std::int64_t _ended = 0;               ///< examples of ended batches
+  std::vector<ExampleRange> _given_back; ///< before the cursor: to be handed out again
   std::vector<std::deque<ExampleRange>> _outstanding;
 };
 

@@ -30,28 +30,6 @@ struct WorkerMix {
   RateScale rate;
   StalenessScale staleness;
   std::function<double(double)> chance; ///< the seconds of a batch, from those expected; null: exactly those
-
-  /// Updates per second of a group whose sizes are `size`, as the rule counts them: beta weights those of
-  /// shared workers.
-  double updateRate(std::size_t group, double size) const;
-  /// Examples per second of a group whose sizes are `size`.
-  double exampleRate(std::size_t group, double size) const;
 };
-
-/// Closed forms for a long run, without the ends of epochs.
-struct Balance {
-  std::vector<double> shares; ///< of each group in the updates, as the rule counts them
-  std::vector<double> sizes;  ///< examples per update of each group, on average
-  bool equal = false;         ///< can all groups update equally often within their bounds?
-  double examples_per_second = 0.0;
-};
-
-/// Sizes that stay as they start.
-Balance fixedBalance(const WorkerMix& mix);
-/// Sizes that adapt. If the bounds allow it, all groups get the same rate of updates: the geometric mean of
-/// the least and the greatest possible rate. Where the rate of a run settles depends on its course.
-/// Otherwise the fastest groups stay at their upper bound, the slowest at their lower one, and a group
-/// between them keeps its first size unless that makes it the fastest or slowest.
-Balance adaptiveBalance(const WorkerMix& mix);
 
 } // namespace partita

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/plan/placement/json_value.hpp"
+#include "partita/config/json_value.hpp"
 
 #include <cstdint>
 #include <unordered_map>

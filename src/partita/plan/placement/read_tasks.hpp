@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/plan/placement/device_placement.hpp"
-#include "partita/plan/placement/operator_schedule.hpp"
+#include "partita/plan/schedule/operator_schedule.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "partita/plan/placement/bit_set.hpp"
 #include "partita/plan/placement/device_placement.hpp"
+#include "partita/plan/schedule/bit_set.hpp"
 
 #include <array>
 #include <limits>

@@ -24,12 +24,17 @@ const std::vector<ModelChain>& ArchitectureSearch::chains(std::size_t model, std
 
 ArchitectureSearch::Times ArchitectureSearch::timesOf(std::size_t accelerator, std::size_t model,
                                                       std::int64_t microbatch) {
+  return timesOf(accelerator, model, microbatch, _task.bandwidth, _task.node_bandwidth);
+}
+
+ArchitectureSearch::Times ArchitectureSearch::timesOf(std::size_t accelerator, std::size_t model,
+                                                      std::int64_t microbatch, double bandwidth,
+                                                      double node_bandwidth) {
   Times all;
   for (const ModelChain& chain : chains(model, microbatch)) {
     // Devices that share a layer are on one node if they fit.
-    const double bandwidth =
-        chain.tensor_degree > _task.node_devices ? _task.bandwidth : _task.node_bandwidth;
-    LatencyEstimator estimator(_task.accelerators[accelerator], _task.latency, bandwidth,
+    LatencyEstimator estimator(_task.accelerators[accelerator], _task.latency,
+                               chain.tensor_degree > _task.node_devices ? bandwidth : node_bandwidth,
                                chain.tensor_degree);
     LayerTimes times;
     for (const GraphLayer& layer : chain.layers) {
@@ -84,10 +89,10 @@ PlacementTask ArchitectureSearch::placement(const Times& times, std::size_t mode
 namespace {
 
 /// Multiply-adds of a batch, forward and backward.
-double workOf(const ModelChain& chain, double microbatches) {
+double workOf(const ModelChain& chain, double microbatches, const LatencyOptions& options) {
   double macs = 0.0;
   for (const int layer : chain.chain) macs += chain.layers[layer].macs();
-  return 3.0 * macs * chain.tensor_degree * microbatches;
+  return (options.weight_gradients ? 3.0 : 2.0) * macs * chain.tensor_degree * microbatches;
 }
 
 } // namespace
@@ -110,7 +115,7 @@ SearchAnswer ArchitectureSearch::answer(const Accelerator& accelerator, const Ti
   const double elements =
       static_cast<double>(accelerator.tensor_cores) * accelerator.width * accelerator.depth;
   const ModelChain& chain = chains(model, one.microbatch)[plan.graph];
-  answer.utilisation = workOf(chain, static_cast<double>(task.microbatches)) /
+  answer.utilisation = workOf(chain, static_cast<double>(task.microbatches), _task.latency) /
                        (plan.time * _task.latency.frequency * elements * devices * answer.replicas);
   return answer;
 }
@@ -136,17 +141,22 @@ ArchitectureSearch::Plan ArchitectureSearch::planOf(std::size_t accelerator, std
   plan.plan = placeLayers(plan.task);
   plan.limit = plan.plan.feasible ? "computation" : "memory";
   constexpr double large = 1e18, faster = 0.999;
-  const auto gains = [&](const auto& relax) {
-    PlacementTask task = plan.task;
-    relax(task);
+  const auto gains = [&](const PlacementTask& task) {
     const DevicePlan relaxed = placeLayers(task);
     return relaxed.feasible && (!plan.plan.feasible || relaxed.time < faster * plan.plan.time);
   };
-  if (gains([](PlacementTask& task) { task.memory = large; }))
+  PlacementTask more_memory = plan.task, more_devices = plan.task;
+  more_memory.memory = large;
+  more_devices.devices *= 2;
+  // Layers that devices share contain sums over these.
+  PlacementTask faster_links =
+      placement(timesOf(accelerator, model, one.microbatch, large, large), model, one, false);
+  faster_links.bandwidth = faster_links.node_bandwidth = large;
+  if (gains(more_memory))
     plan.limit = "memory";
-  else if (gains([](PlacementTask& task) { task.bandwidth = task.node_bandwidth = large; }))
+  else if (gains(faster_links))
     plan.limit = "bandwidth";
-  else if (gains([](PlacementTask& task) { task.devices *= 2; }))
+  else if (gains(more_devices))
     plan.limit = "devices";
   return plan;
 }

@@ -87,6 +87,8 @@ class ArchitectureSearch {
 
   const std::vector<ModelChain>& chains(std::size_t model, std::int64_t microbatch);
   Times timesOf(std::size_t accelerator, std::size_t model, std::int64_t microbatch);
+  Times timesOf(std::size_t accelerator, std::size_t model, std::int64_t microbatch, double bandwidth,
+                double node_bandwidth);
   PlacementTask placement(const Times& times, std::size_t model, const SearchCase& one, bool least);
   SearchAnswer answer(const Accelerator& accelerator, const Times& times, std::size_t model,
                       const SearchCase& one);

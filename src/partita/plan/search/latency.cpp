@@ -55,7 +55,7 @@ double LatencyEstimator::cyclesOf(const GraphOperator& product, bool all_cores) 
   const Shape shape{product.batch, product.rows, product.inner, product.columns, all_cores};
   const auto known = _products.find(shape);
   if (known != _products.end()) return known->second;
-  return _products[shape] = productCycles(_accelerator, product, all_cores);
+  return _products[shape] = productCycles(_accelerator, product, all_cores, _options.bytes_per_value);
 }
 
 double LatencyEstimator::vectorCycles(const GraphOperator& op, Direction pass, bool all_cores) const {
@@ -74,7 +74,7 @@ double LatencyEstimator::vectorCycles(const GraphOperator& op, Direction pass, b
 double LatencyEstimator::seconds(const GraphOperator& op, Direction pass, bool all_cores) {
   if (op.kind == OperatorKind::all_reduce) {
     if (op.backward_only != (pass == Direction::backward)) return 0.0;
-    return 2.0 * (_degree - 1.0) / _degree * op.bytes / _bandwidth;
+    return 2.0 * (_degree - 1.0) / _degree * _options.bytes_per_value * op.values / _bandwidth;
   }
   if (op.kind != OperatorKind::product) return vectorCycles(op, pass, all_cores) / _options.frequency;
   if (pass == Direction::forward) return cyclesOf(op, all_cores) / _options.frequency;

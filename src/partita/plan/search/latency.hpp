@@ -1,7 +1,7 @@
 #pragma once
 
-#include "partita/plan/placement/accelerator.hpp"
-#include "partita/plan/placement/operator_schedule.hpp"
+#include "partita/plan/schedule/operator_schedule.hpp"
+#include "partita/plan/search/accelerator.hpp"
 #include "partita/plan/search/operator_graph.hpp"
 
 #include <map>
@@ -24,8 +24,9 @@ enum class Direction { forward, backward };
 
 /// Cycles of the product batch x (rows x inner x columns) on one core or on all: the largest of the time of
 /// the processing elements and those of reading and writing at three levels of memory (64, 256 and 128 values
-/// per cycle), with the best power-of-two tiles at each level.
-double productCycles(const Accelerator& accelerator, const GraphOperator& product, bool all_cores);
+/// per cycle), with the best power-of-two tiles at each level. `value_bytes`: bytes of a value in memory.
+double productCycles(const Accelerator& accelerator, const GraphOperator& product, bool all_cores,
+                     double value_bytes = 2.0);
 
 /// Times of operators on one accelerator. Times of repeated products are computed once.
 class LatencyEstimator {

@@ -34,7 +34,7 @@ struct GraphOperator {
   double taps = 1.0;     ///< pooling: places of a window
   double row = 1.0;      ///< mean and softmax: values of a row of the input
   double batch = 1.0, rows = 0.0, inner = 0.0, columns = 0.0; ///< product: batch x (rows x inner x columns)
-  double bytes = 0.0;                                         ///< all_reduce: of the vector
+  double values = 0.0;                                        ///< all_reduce: in the vector
   /// An all-reduce of the backward pass only: in the forward pass it is a copy without cost.
   bool backward_only = false;
 

@@ -10,8 +10,8 @@ namespace partita {
 namespace {
 
 constexpr double array_words = 64.0, core_words = 256.0, device_words = 128.0; ///< values per cycle
-constexpr double register_values = 16.0; ///< of a processing element: 32 bytes
-constexpr double value_bytes = 2.0, kibi = 1024.0;
+constexpr double register_bytes = 32.0;                                        ///< of a processing element
+constexpr double kibi = 1024.0;
 
 double parts(double whole, double part) {
   return std::ceil(whole / part);
@@ -69,22 +69,23 @@ double arrayCycles(const Accelerator& accelerator, const Sizes& size) {
 /// Cycles of all products, `count` of size `whole`. Each core computes `batch` of size `own`. `grid` cores
 /// share one product; values that several of them need are read from the buffer once.
 double cyclesOn(const Accelerator& accelerator, const Sizes& whole, double count, const Sizes& own,
-                double batch, double grid) {
+                double batch, double grid, double value_bytes) {
   const double elements = static_cast<double>(accelerator.width) * accelerator.depth;
   const double core_memory = std::max(1.0, elements / 64.0) * kibi / value_bytes;
   const double buffer = accelerator.buffer_mib * kibi * kibi / value_bytes;
   return std::max({batch * arrayCycles(accelerator, own),
-                   batch * leastTraffic(own, register_values * elements) / array_words,
+                   batch * leastTraffic(own, register_bytes / value_bytes * elements) / array_words,
                    count * leastTraffic(whole, grid * core_memory) / core_words,
                    count * leastTraffic(whole, buffer) / device_words});
 }
 
 } // namespace
 
-double productCycles(const Accelerator& accelerator, const GraphOperator& product, bool all_cores) {
+double productCycles(const Accelerator& accelerator, const GraphOperator& product, bool all_cores,
+                     double value_bytes) {
   const Sizes whole{product.rows, product.inner, product.columns};
   if (!all_cores || accelerator.tensor_cores == 1)
-    return cyclesOn(accelerator, whole, product.batch, whole, product.batch, 1.0);
+    return cyclesOn(accelerator, whole, product.batch, whole, product.batch, 1.0, value_bytes);
   double least = std::numeric_limits<double>::infinity();
   // Each group of cores gets some of the products, and each product a grid of cores that is as square as
   // possible.
@@ -94,8 +95,8 @@ double productCycles(const Accelerator& accelerator, const GraphOperator& produc
     while (4 * side * side <= grid) side *= 2;
     for (const auto& [across, along] : {std::pair{side, grid / side}, std::pair{grid / side, side}}) {
       const Sizes own{parts(product.rows, across), product.inner, parts(product.columns, along)};
-      least = std::min(least,
-                       cyclesOn(accelerator, whole, product.batch, own, parts(product.batch, groups), grid));
+      least = std::min(least, cyclesOn(accelerator, whole, product.batch, own, parts(product.batch, groups),
+                                       grid, value_bytes));
     }
     if (groups >= product.batch) break;
   }

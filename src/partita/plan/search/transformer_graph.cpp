@@ -7,8 +7,6 @@ namespace partita {
 
 namespace {
 
-constexpr double bytes_per_value = 2.0;
-
 /// Builds the layers of one model, with the sizes on one of the devices that share them.
 class TransformerBuilder {
  public:
@@ -91,7 +89,7 @@ class TransformerBuilder {
     GraphOperator op;
     op.name = backward ? "gradient-sum" : "sum-over-devices";
     op.kind = OperatorKind::all_reduce;
-    op.bytes = bytes_per_value * _tokens * _width;
+    op.values = _tokens * _width;
     op.backward_only = backward;
     return _layer.add(std::move(op), {input});
   }

@@ -88,6 +88,14 @@ CostStrategy costStrategy(const StrategySection& section) {
   return CostStrategy::data; // of hogbatch, whose workers are not in step: nothing is predicted per step
 }
 
+std::int64_t keptMicrobatches(CostStrategy strategy, const StrategySection& deck) {
+  const auto whole = [](StrategyKind kind) {
+    return kind == StrategyKind::joint || kind == StrategyKind::local_sgd;
+  };
+  const StrategyKind kind = formOf(strategy).kind;
+  return kind == deck.kind || (whole(kind) && whole(deck.kind)) ? deck.pipeline.microbatches : 1;
+}
+
 StrategySection sectionFor(const RankChoice& choice, const StrategySection& deck) {
   const CostForm& form = formOf(choice.strategy);
   const RankGrid& grid = choice.grid;

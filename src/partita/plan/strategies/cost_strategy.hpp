@@ -69,13 +69,17 @@ std::string splitName(const std::optional<Split>& split);
 struct RankChoice {
   CostStrategy strategy = CostStrategy::serial;
   RankGrid grid{};
-  std::optional<Split> split{};  ///< how parts divide a layer; empty: nothing is divided
-  std::int64_t microbatches = 1; ///< of a pipeline
+  std::optional<Split> split{}; ///< how parts divide a layer; empty: nothing is divided
+  std::int64_t microbatches = 1;
 };
 
 /// The name that the cost model has for the strategy of a deck; `data` stands for `joint` on any number of
 /// ranks without parts.
 CostStrategy costStrategy(const StrategySection& section);
+
+/// The number of microbatches that a strategy without a choice of them takes over from a deck: that of the
+/// deck if both train the network as a whole, or are of one kind.
+std::int64_t keptMicrobatches(CostStrategy strategy, const StrategySection& deck);
 
 /// The strategy section with which `train` runs what a prediction in exact mode describes. Keys of the deck
 /// for the same strategy are kept.

@@ -52,8 +52,14 @@ void Coordinator::restore(const Position& position, const std::vector<double>& n
     ++_state.epoch;
     _state.cursor = 0;
   }
-  _dispatcher.restore({_state.cursor, _state.cursor, {}});
+  _dispatcher.startAt(_state.cursor);
   resume(position.step);
+}
+
+void Coordinator::evaluated(std::int64_t step, double loss) {
+  std::vector<LossReached>& reached = _state.reached;
+  if (reached.empty() || loss < reached.back().loss) reached.push_back({loss, _state.seconds});
+  showWorkers(step);
 }
 
 std::int64_t Coordinator::handedOut() const {

@@ -20,8 +20,15 @@ std::int64_t repeatsOf(const HogbatchSection& section, int worker) {
 } // namespace
 
 std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition, int ranks) {
-  if (!planOf(config.strategy).atOwnPace()) return 0;
+  const StrategyPlan& plan = planOf(config.strategy);
+  if (!plan.atOwnPace() || plan.repeats(config.strategy)) return 0;
   return SharedModel::bytes(partition.stages.front().storedValues(), ranks);
+}
+
+std::int64_t coordinatorBytes(const RunConfig& config, const Partition& partition, int ranks, int elsewhere) {
+  const std::int64_t model =
+      partition.stages.front().storedValues() * static_cast<std::int64_t>(sizeof(Real));
+  return modelWindowBytes(config, partition, ranks) + 2 * elsewhere * model;
 }
 
 GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,
@@ -124,12 +131,14 @@ void HogbatchTraining::beginModel(const ExecSpace& space) {
   _context.window->synchronise();
 }
 
+/// A checkpoint has equally many numbers from each rank; those of rank 0 count. Collective.
 void HogbatchTraining::keepNumbers() {
-  const std::size_t workers = static_cast<std::size_t>(_context.grid.replicas());
-  const std::size_t groups = workerGroups(_context.config, _context.grid.replicas()).size();
-  _context.control.keepNumbers(_coordinator != nullptr
-                                   ? _coordinator->state().numbers()
-                                   : std::vector<double>(HogbatchState::size(groups, workers), 0.0));
+  std::vector<double> numbers, count{0.0};
+  if (_coordinator != nullptr) numbers = _coordinator->state().numbers();
+  count[0] = static_cast<double>(numbers.size());
+  _context.grid.world().sum(count);
+  numbers.resize(static_cast<std::size_t>(count[0]), 0.0);
+  _context.control.keepNumbers(numbers);
 }
 
 /// All ranks have come together, and nothing changes the model. Returns whether the run ends here.
@@ -137,6 +146,7 @@ bool HogbatchTraining::meet(const ExecSpace& space, const WorkOrder& order) {
   const Position at{RunPhase::training, 0, order.step};
   if (_log != nullptr) _log->flush();
   if (order.evaluates) _evaluator.afterStep(space, at, 1, 1);
+  if (order.evaluates && _coordinator != nullptr) _coordinator->evaluated(order.step, _evaluator.loss());
   if (_context.meeting != nullptr) _context.meeting->evaluates = false;
   keepNumbers();
   const bool ends = _context.control.afterStep(space, at, {});
@@ -185,7 +195,6 @@ WorkOrder HogbatchTraining::nextMeeting(const ExecSpace& space) {
 bool HogbatchTraining::meetAgain(const ExecSpace& space) {
   const MeetingState* const state = _context.meeting;
   if (state == nullptr || !state->any) return false;
-  if (_coordinator != nullptr) _coordinator->showWorkers(state->position.step);
   if (!state->meets) return false;
   WorkOrder order;
   order.kind = WorkOrder::Kind::meet;
@@ -199,6 +208,7 @@ bool HogbatchTraining::run(const ExecSpace& space) {
   if (_context.losses != nullptr) _context.losses->hasStarted();
   _context.clock.start();
   const std::int64_t steps = _context.length.steps;
+  if (_coordinator != nullptr && _context.start.step > 0) _coordinator->showWorkers(_context.start.step);
   bool ended = meetAgain(space);
   for (std::int64_t step = _context.start.step; step < steps && !ended;) {
     const WorkOrder order = nextMeeting(space);

@@ -26,24 +26,27 @@ CourseReport::CourseReport(const RunContext& context, const HogbatchState& state
     : _context(context), _state(state), _every(logInterval(context.config.run, context.length.steps)) {}
 
 double CourseReport::worked() const {
-  return _worked + secondsSince(_begun);
+  return _worked + sinceBegun();
 }
 
 /// Processor time of this process while it worked, in s.
 double CourseReport::processorTime() const {
+  if (_rests) return _processor;
   return _processor + static_cast<double>(std::clock() - _processor_begun) / CLOCKS_PER_SEC;
 }
 
 double CourseReport::rest() {
-  const double seconds = secondsSince(_begun);
+  const double seconds = sinceBegun();
   _processor = processorTime();
   _worked += seconds;
+  _rests = true;
   return _state.seconds + seconds;
 }
 
 void CourseReport::resume(std::int64_t step) {
   _written = std::max(_written, step);
   _since = _begun = Clock::now();
+  _rests = false;
   _processor_begun = std::clock();
   _samples = 0.0;
 }
@@ -90,13 +93,14 @@ std::vector<WorkerCounts> CourseReport::named() const {
 
 /// Lost workers keep their place among the ranks of the job.
 void CourseReport::writeWorkers(std::int64_t step) const {
-  const double seconds = _state.seconds + secondsSince(_begun);
+  const double seconds = secondsOfRun();
   std::vector<WorkerCounts> workers = named();
   if (_context.meeting != nullptr)
     workers.insert(workers.end(), _context.meeting->lost.begin(), _context.meeting->lost.end());
   std::sort(workers.begin(), workers.end(),
             [](const WorkerCounts& a, const WorkerCounts& b) { return a.rank < b.rank; });
-  _context.observer.onWorkers({step, seconds, processorTime() / std::max(worked(), 1e-6), workers});
+  _context.observer.onWorkers(
+      {step, seconds, processorTime() / std::max(worked(), 1e-6), workers, _state.reached});
 }
 
 } // namespace partita

@@ -35,7 +35,7 @@ class CourseReport {
   double rest();
   /// Starts the time again after step `step`. Rows of earlier steps have been written.
   void resume(std::int64_t step);
-  double secondsOfRun() const { return _state.seconds + secondsSince(_begun); } ///< of work so far
+  double secondsOfRun() const { return _state.seconds + sinceBegun(); } ///< of work so far
   /// Samples of a batch that has ended.
   void count(std::int64_t samples) { _samples += static_cast<double>(samples); }
   /// Is a row due after this step? `last`: the run ends here.
@@ -46,6 +46,7 @@ class CourseReport {
   std::vector<WorkerCounts> named() const;
 
  private:
+  double sinceBegun() const { return _rests ? 0.0 : secondsSince(_begun); }
   double worked() const;
   double processorTime() const;
   double speed();
@@ -55,6 +56,7 @@ class CourseReport {
   std::int64_t _every, _written = 0;                        ///< steps
   double _samples = 0.0, _speed = 0.0;                      ///< since `_since`; per second before
   Clock::time_point _since = Clock::now(), _begun = _since; ///< the last row; the last meeting
+  bool _rests = false;                                      ///< between `rest` and `resume`
   std::clock_t _processor_begun = std::clock();             ///< at `_begun`
   double _worked = 0.0, _processor = 0.0;                   ///< s, of this process before `_begun`
 };

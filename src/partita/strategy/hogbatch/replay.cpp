@@ -21,8 +21,9 @@ std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::str
     if (d.applied != static_cast<std::int64_t>(i) || d.read > d.applied)
       throw UserError(path + ": update " + std::to_string(i) + " is missing or out of order");
     if (d.count > samples || d.first > samples - d.count)
-      throw UserError(path + ": names samples from " + std::to_string(d.first) + " on of an epoch of " +
-                      std::to_string(samples) + "; is it a run on other data?");
+      throw UserError(path + ": names samples from " + std::to_string(d.first) +
+                      " on, past the end of an epoch of " + std::to_string(samples) +
+                      "; is it a run on other data?");
   }
   return updates;
 }
@@ -37,11 +38,10 @@ void requireWhole(const std::vector<Decision>& all, const std::string& path, con
     if (decision.epoch == epoch) done = std::max(done, decision.first + decision.count);
   }
   const std::int64_t found = progress.step(epoch, done);
-  if (found == 0) throw UserError(path + ": has less than a step, but the deck " + std::to_string(steps));
+  if (found == 0) throw UserError(path + ": has less than a step, but the deck has " + std::to_string(steps));
   if (found != steps)
-    throw UserError(path + ": has " + std::to_string(found) + " steps, but the deck " +
-                    std::to_string(steps) + "; run/steps=" + std::to_string(found) +
-                    " repeats what the log has");
+    throw UserError(path + ": has " + counted(found, "step") + ", but the deck has " + std::to_string(steps) +
+                    "; run/steps=" + std::to_string(found) + " repeats what the log has");
 }
 
 } // namespace

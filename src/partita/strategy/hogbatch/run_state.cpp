@@ -56,6 +56,10 @@ void visitAll(State& state, const Take& take) {
   visitRun(state, take);
   for (auto& group : state.groups) visitGroup(group, take);
   for (auto& worker : state.workers) visitWorker(worker, take);
+  for (auto& reached : state.reached) {
+    take(reached.loss);
+    take(reached.seconds);
+  }
 }
 
 /// Returns false if the type does not hold the value.
@@ -67,20 +71,9 @@ bool convert(double value, Number& number) {
   return true;
 }
 
-HogbatchState emptyState(std::size_t groups, std::size_t workers) {
-  HogbatchState state;
-  state.groups.resize(groups);
-  state.workers.resize(workers);
-  return state;
-}
-
 } // namespace
 
-std::size_t HogbatchState::size(std::size_t groups, std::size_t workers) {
-  return emptyState(groups, workers).numbers().size();
-}
-
-/// The numbers of groups and workers come first.
+/// The numbers of groups and workers come first, and what has no fixed number last.
 std::vector<double> HogbatchState::numbers() const {
   std::vector<double> all{static_cast<double>(groups.size()), static_cast<double>(workers.size())};
   visitAll(*this, [&](const auto& number) { all.push_back(static_cast<double>(number)); });
@@ -97,10 +90,14 @@ std::optional<HogbatchState> HogbatchState::from(const std::vector<double>& numb
 
 std::optional<HogbatchState> HogbatchState::from(const std::vector<double>& numbers, std::size_t groups,
                                                  std::size_t workers) {
-  bool fits = numbers.size() == size(groups, workers) && numbers[0] == static_cast<double>(groups) &&
-              numbers[1] == static_cast<double>(workers);
+  HogbatchState state;
+  state.groups.resize(groups);
+  state.workers.resize(workers);
+  const std::size_t least = state.numbers().size();
+  bool fits = numbers.size() >= least && (numbers.size() - least) % 2 == 0 &&
+              numbers[0] == static_cast<double>(groups) && numbers[1] == static_cast<double>(workers);
   if (!fits) return {};
-  HogbatchState state = emptyState(groups, workers);
+  state.reached.resize((numbers.size() - least) / 2);
   auto next = numbers.begin() + 2;
   visitAll(state, [&](auto& number) { fits = convert(*next++, number) && fits; });
   if (!fits) return {};

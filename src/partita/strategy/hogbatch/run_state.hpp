@@ -17,9 +17,8 @@ struct HogbatchState {
   double loss = 0.0, correct = 0.0, rows = 0.0; ///< sums since the last report
   std::vector<GroupState> groups;
   std::vector<WorkerCounts> workers;
+  std::vector<LossReached> reached;
 
-  /// Length of the list for this many groups and workers.
-  static std::size_t size(std::size_t groups, std::size_t workers);
   std::vector<double> numbers() const;
   /// Empty if it is not the list of such a state: a file may hold any numbers.
   static std::optional<HogbatchState> from(const std::vector<double>& numbers);

@@ -1,12 +1,12 @@
 #include "partita/strategy/hogbatch/shared_model.hpp"
 
+#include "partita/comm/wait.hpp"
 #include "partita/core/error.hpp"
 #include "partita/strategy/hogbatch/shared_values.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 namespace partita {
 
@@ -228,10 +228,12 @@ Applied SharedModel::applyUnmarked(const ModelChange& change, std::int64_t read,
 SharedModel::Lock::Lock(const SharedModel& model, bool wanted, int rank)
     : _held(wanted ? model._lock : nullptr) {
   if (_held == nullptr) return;
+  Waiting waiting({WaitedFor::Kind::any, "lock of the model"}); // answers others: the holder may have stopped
   for (std::int64_t free = 0;
        !__atomic_compare_exchange_n(_held, &free, rank + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
        free = 0)
-    std::this_thread::yield();
+    waiting.pause();
+  waiting.over();
 }
 
 std::unique_ptr<SharedModel::Lock> SharedModel::Lock::unlessHeld(const SharedModel& model, bool wanted) {

@@ -1,4 +1,4 @@
-#include "partita/plan/search/save_memory.hpp"
+#include "partita/plan/placement/save_memory.hpp"
 
 #include <algorithm>
 

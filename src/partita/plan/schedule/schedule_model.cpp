@@ -1,7 +1,7 @@
-#include "partita/plan/placement/schedule_model.hpp"
+#include "partita/plan/schedule/schedule_model.hpp"
 
-#include "partita/plan/placement/bit_set.hpp"
-#include "partita/plan/placement/component_search.hpp"
+#include "partita/plan/schedule/bit_set.hpp"
+#include "partita/plan/schedule/component_search.hpp"
 
 #include <algorithm>
 

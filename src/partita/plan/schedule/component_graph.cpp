@@ -1,4 +1,4 @@
-#include "partita/plan/placement/component_graph.hpp"
+#include "partita/plan/schedule/component_graph.hpp"
 
 #include <algorithm>
 

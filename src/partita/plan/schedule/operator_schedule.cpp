@@ -1,10 +1,10 @@
-#include "partita/plan/placement/operator_schedule.hpp"
+#include "partita/plan/schedule/operator_schedule.hpp"
 
 #include "partita/config/user_error.hpp"
-#include "partita/plan/placement/bit_set.hpp"
-#include "partita/plan/placement/component_search.hpp"
-#include "partita/plan/placement/schedule_cache.hpp"
-#include "partita/plan/placement/schedule_model.hpp"
+#include "partita/plan/schedule/bit_set.hpp"
+#include "partita/plan/schedule/component_search.hpp"
+#include "partita/plan/schedule/schedule_cache.hpp"
+#include "partita/plan/schedule/schedule_model.hpp"
 
 #include <algorithm>
 #include <chrono>

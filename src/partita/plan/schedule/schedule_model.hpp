@@ -1,7 +1,7 @@
 #pragma once
 
-#include "partita/plan/placement/component_graph.hpp"
-#include "partita/plan/placement/mip_model.hpp"
+#include "partita/plan/schedule/component_graph.hpp"
+#include "partita/plan/schedule/mip_model.hpp"
 
 namespace partita::detail {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "partita/plan/placement/bit_set.hpp"
-#include "partita/plan/placement/component_graph.hpp"
+#include "partita/plan/schedule/bit_set.hpp"
+#include "partita/plan/schedule/component_graph.hpp"
 
 #include <utility>
 #include <vector>

@@ -1,7 +1,7 @@
 // HiGHS through its C interface: its C++ interface depends on the string ABI of the library's build.
 #ifdef PARTITA_HAVE_HIGHS
 
-#include "partita/plan/placement/mip_model.hpp"
+#include "partita/plan/schedule/mip_model.hpp"
 
 #include <interfaces/highs_c_api.h>
 #include <memory>

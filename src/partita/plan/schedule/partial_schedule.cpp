@@ -1,4 +1,4 @@
-#include "partita/plan/placement/partial_schedule.hpp"
+#include "partita/plan/schedule/partial_schedule.hpp"
 
 #include <algorithm>
 #include <functional>

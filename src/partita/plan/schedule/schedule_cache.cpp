@@ -1,4 +1,4 @@
-#include "partita/plan/placement/schedule_cache.hpp"
+#include "partita/plan/schedule/schedule_cache.hpp"
 
 #include "partita/config/number_words.hpp"
 #include "partita/config/user_error.hpp"

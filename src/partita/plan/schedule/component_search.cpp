@@ -1,6 +1,6 @@
-#include "partita/plan/placement/component_search.hpp"
+#include "partita/plan/schedule/component_search.hpp"
 
-#include "partita/plan/placement/partial_schedule.hpp"
+#include "partita/plan/schedule/partial_schedule.hpp"
 
 #include <algorithm>
 #include <limits>

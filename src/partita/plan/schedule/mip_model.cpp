@@ -1,4 +1,4 @@
-#include "partita/plan/placement/mip_model.hpp"
+#include "partita/plan/schedule/mip_model.hpp"
 
 namespace partita::detail {
 

@@ -1,4 +1,4 @@
-#include "partita/plan/placement/json_value.hpp"
+#include "partita/config/json_value.hpp"
 
 #include "partita/config/files.hpp"
 #include "partita/config/text.hpp"

@@ -1,4 +1,4 @@
-#include "partita/plan/placement/operator_schedule.hpp"
+#include "partita/plan/schedule/operator_schedule.hpp"
 
 #include <algorithm>
 #include <cmath>

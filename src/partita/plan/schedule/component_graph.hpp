@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/plan/placement/operator_schedule.hpp"
+#include "partita/plan/schedule/operator_schedule.hpp"
 
 #include <cstddef>
 #include <vector>

@@ -1,7 +1,7 @@
 // CBC of COIN-OR through its C interface.
 #ifdef PARTITA_HAVE_CBC
 
-#include "partita/plan/placement/mip_model.hpp"
+#include "partita/plan/schedule/mip_model.hpp"
 
 #include <Cbc_C_Interface.h>
 #include <memory>

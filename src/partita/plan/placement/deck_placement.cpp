@@ -1,4 +1,4 @@
-#include "partita/plan/search/deck_placement.hpp"
+#include "partita/plan/placement/deck_placement.hpp"
 
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
@@ -267,8 +267,9 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
     const double share = _model.task().batch / asReal(replicas);
     if (share != std::floor(share)) continue;
     const std::int64_t most = std::min(ranks / replicas, static_cast<std::int64_t>(_layers.size()));
-    for (const std::int64_t microbatches : counts) {
-      if (asReal(microbatches) > share) break;
+    for (std::int64_t microbatches : counts) {
+      if (asReal(microbatches) > share && _microbatches == 0) break;
+      microbatches = std::min(microbatches, static_cast<std::int64_t>(share)); // of one sample at least
       consider(place(most, replicas, microbatches));
       for (std::int64_t stages = 1; stages <= most; ++stages)
         consider(balance(stages, replicas, microbatches));

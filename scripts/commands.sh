@@ -7,7 +7,7 @@ configure() {
   [ "$preset" != cuda ] || precompile=OFF # nvcc_wrapper does not support them
   [ -z "${CI:-}" ] || together=ON
   cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} -DPARTITA_PRECOMPILE_HEADERS=$precompile \
-    -DCMAKE_UNITY_BUILD=$together -DPARTITA_ENABLE_BENCHMARKS=ON "$@"
+    -DCMAKE_UNITY_BUILD=$together -DCMAKE_UNITY_BUILD_BATCH_SIZE=16 -DPARTITA_ENABLE_BENCHMARKS=ON "$@"
 }
 
 # buildTarget TARGET...: configures if needed, then builds. Ninja does nothing if nothing has changed.

@@ -148,7 +148,7 @@ TEST_CASE("Memory in exact mode is that of the program", "[cost]") {
   CHECK(model.predict(CostStrategy::grid, 4).memory < filter);
 }
 
-TEST_CASE("Hybrid strategies are those that they combine where one of them has one rank", "[cost]") {
+TEST_CASE("Hybrid strategies are those that they combine where one of them has one rank", "[cost][sweep]") {
   std::mt19937 random(2);
   struct Pair {
     CostStrategy hybrid, part;

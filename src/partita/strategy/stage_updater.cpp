@@ -1,7 +1,5 @@
 #include "partita/strategy/stage_updater.hpp"
 
-#include "partita/data/order.hpp"
-#include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/stage_memory.hpp"
 #include "partita/strategy/divergence.hpp"
 
@@ -29,39 +27,6 @@ bool hasFp16(const RunConfig& config) {
 std::int64_t logInterval(const RunSection& run, std::int64_t steps) {
   constexpr std::int64_t rows = 200, longest = 1000;
   return run.log_every > 0 ? run.log_every : std::clamp<std::int64_t>(steps / rows, 1, longest);
-}
-
-namespace {
-
-/// The parameters of layers that every part computes as a whole, as ranges of the flat buffer.
-std::vector<std::pair<std::int64_t, std::int64_t>> wholeLayers(const StagePlan& plan) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-  const std::vector<LayerPlan> layers = plan.allLayers();
-  std::int64_t begin = 0;
-  for (const LayerPlan* leaf : leavesOf(layers)) {
-    const std::int64_t end = begin + leaf->storedValues();
-    if (end > begin && !(leaf->part && leaf->part->by_places)) ranges.emplace_back(begin, end);
-    begin = end;
-  }
-  return ranges;
-}
-
-} // namespace
-
-ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Grid& grid) {
-  const Precision sums = grid.paths().sums;
-  const bool by_places = dividesPlaces(config.strategy);
-  const Communicator& peers = by_places ? grid.family() : grid.peers();
-  auto reducer = std::make_unique<GradientReducer>(
-      peers, local.stage.trained().gradients, config.strategy.bucket_kib * 1024 / bytesOf(sums),
-      grid.paths().reductions, grid.traffic.between_replicas, sums, grid.deviceSums(peers));
-  if (by_places && grid.part() > 0) reducer->leaveOut(wholeLayers(local.stage.plan()));
-  return {std::move(reducer), peers, config.training.batch, grid.familyIsAlike()};
-}
-
-ReplicaLink ownGradients(const RunConfig& config, const Grid& grid) {
-  const Slice share = replicaSlice(config.training.batch, grid.replica(), grid.replicas());
-  return {std::make_unique<LocalGradient>(), grid.peers(), share.end - share.begin};
 }
 
 StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLink link,

@@ -28,7 +28,7 @@ std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partitio
 std::int64_t coordinatorBytes(const RunConfig& config, const Partition& partition, int ranks, int elsewhere) {
   const std::int64_t model =
       partition.stages.front().storedValues() * static_cast<std::int64_t>(sizeof(Real));
-  return modelWindowBytes(config, partition, ranks) + 2 * elsewhere * model;
+  return modelWindowBytes(config, partition, ranks) + 2 * model * elsewhere;
 }
 
 GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,

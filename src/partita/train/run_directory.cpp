@@ -228,7 +228,7 @@ void RunDirectory::admit(const Communicator& world, const RunStart& start) const
     const bool goes_back = !start.latest && owns(start.file) && holdsFinishedRun(_path) && !newest;
     const bool goes_on = !goes_back && (owns(start.file) || (start.latest && !holdsFinishedRun(_path)));
     if (results.empty() || goes_on) return;
-    if (start.latest)
+    if (start.latest && start.file.empty())
       throw UserError(
           "run directory '" + _path +
           "': parameters.h5 of the finished run is damaged, and there is no checkpoint to continue "

@@ -2,7 +2,6 @@
 
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
-#include "partita/data/hdf5.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/own_files.hpp"

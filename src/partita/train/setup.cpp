@@ -13,6 +13,7 @@
 #include "partita/train/check_plans.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <type_traits>
 
@@ -90,23 +91,27 @@ void checkMemory(const RankMemory& own, const Communicator& world, const Communi
 }
 
 /// Tells all ranks what the first rank of the grid, which has the features, knows of them: how they were
-/// standardised, and on rank 0 also the warnings.
-void shareKnowledge(const Communicator& world, Plans& plans) {
+/// standardised, and its warnings from number `first` on, which rank 0 prints.
+void shareKnowledge(const Communicator& world, Plans& plans, std::size_t first) {
   const int knows = plans.grid.first_rank;
   broadcast(world, plans.sets.shift, knows);
   broadcast(world, plans.sets.scale, knows);
   if (knows == 0) return;
   const std::vector<std::string> own = Log::warnings();
-  for (const std::string& line : split(broadcast(world, joined(own, "\n"), knows), '\n'))
-    if (!line.empty() && std::find(own.begin(), own.end(), line) == own.end()) Log::warning(line);
+  const std::vector<std::string> recent(own.begin() + static_cast<std::ptrdiff_t>(first), own.end());
+  for (const std::string& line : split(broadcast(world, joined(recent, "\n"), knows), '\n')) {
+    const bool known = line.empty() || std::find(own.begin(), own.end(), line) != own.end();
+    if (world.rank() == 0 && !known) Log::warning(line);
+  }
 }
 
 Plans makePlans(const Communicator& world, const RunConfig& config, bool learns, const TrainedInput* trained,
                 Watchdog& watchdog) {
   try {
     std::unique_ptr<Plans> plans;
+    const std::size_t warnings = Log::warnings().size();
     collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns, trained); });
-    shareKnowledge(world, *plans);
+    shareKnowledge(world, *plans, warnings);
     const Communicator node = world.node();
     const RankMemory memory(config, *plans, world, world.size() - node.size());
     checkMemory(memory, world, node, learns);

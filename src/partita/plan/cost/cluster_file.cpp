@@ -9,13 +9,10 @@
 #include "partita/plan/cost/layer_cost.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <set>
 #include <tuple>
 
 namespace partita {

@@ -2,7 +2,6 @@
 
 #include "partita/plan/cost/cluster.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <tuple>
 

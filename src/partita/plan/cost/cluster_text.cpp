@@ -1,4 +1,3 @@
-#include "partita/config/layer_types.hpp"
 #include "partita/config/text.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cluster_rows.hpp"

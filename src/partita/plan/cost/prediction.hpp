@@ -69,8 +69,8 @@ struct Prediction {
   std::int64_t ranks = 1;
   RankGrid grid;
   Obstacle obstacle = Obstacle::none;
-  std::string detail;              ///< the obstacle in words
-  std::int64_t microbatches = 1;   ///< of a pipeline
+  std::string detail; ///< the obstacle in words
+  std::int64_t microbatches = 1;
   double batch = 0.0;              ///< samples per step, over all ranks
   double steps = 0.0;              ///< per epoch
   double epoch_compute = 0.0;      ///< seconds

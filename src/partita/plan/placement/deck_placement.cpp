@@ -249,7 +249,9 @@ void DeckPlacer::preferUsual(DeckPlacement& best, std::int64_t ranks,
 
 std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
   const std::vector<std::int64_t> counts =
-      _microbatches > 0 ? std::vector<std::int64_t>{_microbatches} : std::vector<std::int64_t>{1, 2, 4, 8};
+      _microbatches > 0
+          ? std::vector<std::int64_t>{std::min(_microbatches, static_cast<std::int64_t>(_model.task().batch))}
+          : std::vector<std::int64_t>{1, 2, 4, 8};
   std::optional<DeckPlacement> best;
   constexpr double hopeless = 1.1; // moving cuts rarely gains this much
   const auto rough = [this](const DeckPlacement& plan) { return roughStepOf(plan); };

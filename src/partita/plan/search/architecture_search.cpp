@@ -145,16 +145,18 @@ ArchitectureSearch::Plan ArchitectureSearch::planOf(std::size_t accelerator, std
     const DevicePlan relaxed = placeLayers(task);
     return relaxed.feasible && (!plan.plan.feasible || relaxed.time < faster * plan.plan.time);
   };
+  const auto faster_links = [&] { // layers that devices share contain sums over these
+    PlacementTask task =
+        placement(timesOf(accelerator, model, one.microbatch, large, large), model, one, false);
+    task.bandwidth = task.node_bandwidth = large;
+    return task;
+  };
   PlacementTask more_memory = plan.task, more_devices = plan.task;
   more_memory.memory = large;
   more_devices.devices *= 2;
-  // Layers that devices share contain sums over these.
-  PlacementTask faster_links =
-      placement(timesOf(accelerator, model, one.microbatch, large, large), model, one, false);
-  faster_links.bandwidth = faster_links.node_bandwidth = large;
   if (gains(more_memory))
     plan.limit = "memory";
-  else if (gains(faster_links))
+  else if (gains(faster_links()))
     plan.limit = "bandwidth";
   else if (gains(more_devices))
     plan.limit = "devices";

@@ -3,6 +3,7 @@
 #include "partita/plan/hogbatch/deck_mix.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace partita {
@@ -58,7 +59,8 @@ void Coordinator::restore(const Position& position, const std::vector<double>& n
 
 void Coordinator::evaluated(std::int64_t step, double loss) {
   std::vector<LossReached>& reached = _state.reached;
-  if (reached.empty() || loss < reached.back().loss) reached.push_back({loss, _state.seconds});
+  if (std::isfinite(loss) && (reached.empty() || loss < reached.back().loss))
+    reached.push_back({loss, _state.seconds});
   showWorkers(step);
 }
 
@@ -394,7 +396,7 @@ WorkOrder Coordinator::workUntilMeeting(const std::function<bool(std::int64_t st
   _report.writeWorkers(order.step);
   report(order.step, last);
   _meets = false;
-  _state.seconds = _report.rest();
+  rest();
   if (_context.losses != nullptr && !_context.losses->lost().empty()) return order;
   for (const WorkerCounts& worker : _state.workers)
     _mailbox.send(static_cast<int>(worker.rank), Tag::order, order);

@@ -32,6 +32,8 @@ class Coordinator {
   /// The workers, with their ranks in the job.
   std::vector<WorkerCounts> reports() const { return _report.named(); }
   void showWorkers(std::int64_t step) const { _report.writeWorkers(step); }
+  /// Stops the time until `resume`.
+  void rest() { _state.seconds = _report.rest(); }
   /// After an evaluation, while all ranks are together.
   void evaluated(std::int64_t step, double loss);
 

@@ -28,7 +28,9 @@ std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partitio
 std::int64_t coordinatorBytes(const RunConfig& config, const Partition& partition, int ranks, int elsewhere) {
   const std::int64_t model =
       partition.stages.front().storedValues() * static_cast<std::int64_t>(sizeof(Real));
-  return modelWindowBytes(config, partition, ranks) + 2 * model * elsewhere;
+  // Without `decisions`, the plan of a shared worker counts the model, which is in the window.
+  const bool counted = planOf(config.strategy).sharedReplicas(config.strategy) > 0 && !config.run.decisions;
+  return (counted ? 0 : modelWindowBytes(config, partition, ranks)) + 2 * model * elsewhere;
 }
 
 GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,
@@ -147,7 +149,10 @@ bool HogbatchTraining::meet(const ExecSpace& space, const WorkOrder& order) {
   if (_log != nullptr) _log->flush();
   if (order.evaluates) _evaluator.afterStep(space, at, 1, 1);
   if (order.evaluates && _coordinator != nullptr) _coordinator->evaluated(order.step, _evaluator.loss());
-  if (_context.meeting != nullptr) _context.meeting->evaluates = false;
+  if (_context.meeting != nullptr) {
+    _context.meeting->evaluates = false;
+    if (_coordinator != nullptr) _context.meeting->numbers = _coordinator->state().numbers();
+  }
   keepNumbers();
   const bool ends = _context.control.afterStep(space, at, {});
   _context.grid.world().barrier(); // the model must not change before all ranks have copied what they keep
@@ -196,6 +201,7 @@ bool HogbatchTraining::meetAgain(const ExecSpace& space) {
   const MeetingState* const state = _context.meeting;
   if (state == nullptr || !state->any) return false;
   if (!state->meets) return false;
+  if (_coordinator != nullptr) _coordinator->rest();
   WorkOrder order;
   order.kind = WorkOrder::Kind::meet;
   order.step = state->position.step;
@@ -210,6 +216,7 @@ bool HogbatchTraining::run(const ExecSpace& space) {
   const std::int64_t steps = _context.length.steps;
   if (_coordinator != nullptr && _context.start.step > 0) _coordinator->showWorkers(_context.start.step);
   bool ended = meetAgain(space);
+  if (_coordinator != nullptr) _coordinator->resume(_context.start.step);
   for (std::int64_t step = _context.start.step; step < steps && !ended;) {
     const WorkOrder order = nextMeeting(space);
     step = order.step;

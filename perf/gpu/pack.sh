@@ -29,10 +29,17 @@ cp -rL "$(dirname "$plugins")" "$kit/plugins"
 mkdir -p "$kit/share"
 cp -rL /usr/share/openmpi "$kit/share"
 
+cuda=${CUDA_ROOT:-/usr/local/cuda}
+cupti=$cuda/extras/CUPTI
+if [ -f "$cuda/include/cupti.h" ] || [ -f "$cupti/include/cupti.h" ]; then
+  ${CXX:-g++} -std=c++17 -O2 -fPIC -shared -I"$cuda/include" -I"$cupti/include" perf/gpu/kernel_times.cpp \
+    -o "$kit/lib/libkernel_times.so" -L"$cuda/lib64" -L"$cuda/lib" -L"$cupti/lib64" -lcupti
+fi
+
 # The libraries of programs and plugins. The driver's and CUDA's own belong to the node.
 find "$kit/bin" "$kit/plugins" -type f \( -perm -u+x -o -name '*.so' \) -print0 | xargs -0 ldd 2>/dev/null |
   awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-  grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|ld-linux-x86-64|libcuda|libcudart|libcublas|libcublasLt|libcudnn[^/]*|libnccl|libnvrtc|libnvidia[^/]*)\.so' |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|ld-linux-x86-64|libcuda|libcudart|libcupti|libcublas|libcublasLt|libcudnn[^/]*|libnccl|libnvrtc|libnvidia[^/]*)\.so' |
   xargs -I{} cp -L {} "$kit/lib"
 
 tar -C "$folder" -I "xz -2 -T0" -cf "$archive" gpu-kit

@@ -143,8 +143,8 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.backends.cudnn.benchmark = True
     # What matters most comes first, because compiling takes long.
-    for precision, compiled in (("bf16", False), ("tf32", False), ("float", False), ("bf16", True), ("tf32", True),
-                                ("float", True)):
+    for precision, compiled in (("bf16", False), ("bf16", True), ("float", False), ("tf32", False), ("float", True),
+                                ("tf32", True)):
         milliseconds = 1000 * step_seconds(MODELS[name], device, precision, compiled)
         print(f"{precision} {'compiled' if compiled else 'eager'}: {milliseconds:.3f} ms", flush=True)
 

@@ -2,12 +2,14 @@
 """Runs everything that needs a GPU, part by part, and writes results.json and results.md.
 
 smoke    the program starts, finds its device and trains
-tests    unit and gradient tests, and MPI tests with 1, 2 and 4 ranks on one device
+tests    unit and gradient tests
+mpi1, mpi2, mpi4
+         MPI tests with so many ranks on one device
 bits     the same parameters from the same deck twice, from stages, from recomputation, from offloaded optimiser state
 mlp256_b1024, mlp2048_b512, lenet_b128, resnet50_b64, gpt2small_b8
          a training step of this model beside PyTorch, eager and compiled, in float, TF32 and bf16
 memcheck compute-sanitizer on the tests of kernels, for memory and for races, where it is installed
-profile  kernels by time, where nsys is installed
+profile  kernels of the same models by time, and how long the device waits, where pack.sh found CUPTI
 
 A part that has ended is not run again; delete results.json to begin anew. The next call also repeats a part that ran
 out of time, whose results so far are kept until then. Exit code 1: something failed.
@@ -24,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 KIT = Path(__file__).resolve().parent
@@ -41,8 +44,8 @@ VARIANTS = {
 class Kit:
     """Where results go, and how commands are run within the time that is left."""
 
-    def __init__(self, out, seconds):
-        self.out, self.end = out, time.monotonic() + seconds
+    def __init__(self, out, seconds, peers):
+        self.out, self.end, self.peers = out, time.monotonic() + seconds, peers
         self.file = out / "results.json"
         self.results = json.loads(self.file.read_text()) if self.file.exists() else {}  # of each part
 
@@ -114,16 +117,27 @@ def smoke(kit):
 
 
 ON_DEVICE = "[core],[kernels],[nn],[half],[optim],[memory]"  # the other unit tests need no device
+SHORT = "~[sweep]~[memory]"  # the others take long where ranks share a device
+
+
+def tested(kit, name, ranks, *command):
+    begin = time.monotonic()
+    output, code = kit.run([*mpirun(ranks), *command], 300, f"tests-{name.replace(', ', '-').replace(' ', '')}")
+    return row(name, code == 0, round(time.monotonic() - begin, 1), "s", last_line(output))
 
 
 def tests(kit):
-    commands = [("unit", 1, ["partita_unit_tests", ON_DEVICE]), ("gradient", 1, ["partita_gradient_tests"])]
-    commands += [(f"mpi, {ranks} ranks", ranks, ["partita_mpi_tests"]) for ranks in (2, 4, 1)]
-    for name, ranks, command in commands:
-        if shutil.which(command[0]):
-            begin = time.monotonic()
-            output, code = kit.run([*mpirun(ranks), *command], 120, f"tests-{name.replace(', ', '-').replace(' ', '')}")
-            yield row(name, code == 0, round(time.monotonic() - begin, 1), "s", last_line(output))
+    commands = [("unit", 1, "partita_unit_tests", ON_DEVICE), ("gradient", 1, "partita_gradient_tests")]
+    with ThreadPoolExecutor() as together:  # they share the device, and nothing is timed
+        results = [together.submit(tested, kit, *case) for case in commands if shutil.which(case[2])]
+        for future in as_completed(results):
+            yield future.result()
+
+
+def mpi(ranks, kit):
+    if shutil.which("partita_mpi_tests"):
+        yield tested(kit, f"{ranks} rank{'s'[:ranks - 1]}", ranks, "partita_mpi_tests", "-d", "yes",
+                     *([SHORT] if ranks > 1 else []))
 
 
 FEW = ["data/samples=128", "data/test_samples=32"]
@@ -201,27 +215,28 @@ def product_rate(kit, precision):
     return float(found[0][1]) * {"G": 1e9, "T": 1e12}[found[0][2]] if found and found[0] else None
 
 
-def ours(kit, name, precision):
+def ours(kit, name):
     """The median of five intervals of about half a second, and the share of the rate of products."""
     batch = MODELS[name][1]
-    probe, _ = interval_rates(kit, name, precision, 3, 1)
-    rates, flops = [], 0.0
-    if probe:
-        every = min(2000, max(3, int(0.5 * probe[0] / batch)))
-        rates, flops = interval_rates(kit, name, precision, every, 5)
-    what = f"{name} {precision}: Partita"
-    if not rates:
-        yield row(what, False)
-        return
-    rate, products = statistics.median(rates), product_rate(kit, precision)
-    yield row(what, True, round(1000.0 * batch / rate, 3), "ms", f"{1e-12 * rate * flops:.3g} TFLOP/s")
-    if products:
-        note = f"of {1e-12 * products:.3g} TFLOP/s that partita info measures"
-        yield row(f"{what}, share of products", True, round(100.0 * rate * flops / products, 1), "%", note)
+    every = 3
+    for precision, slower in (("bf16", 1), ("float", 4)):  # intervals of floats are about as long
+        if precision == "bf16":
+            probe, _ = interval_rates(kit, name, precision, 3, 1)
+            every = min(2000, max(3, int(0.5 * probe[0] / batch))) if probe else 3
+        rates, flops = interval_rates(kit, name, precision, max(3, every // slower), 5)
+        what = f"{name} {precision}: Partita"
+        if not rates:
+            yield row(what, False)
+            continue
+        rate, products = statistics.median(rates), product_rate(kit, precision)
+        yield row(what, True, round(1000.0 * batch / rate, 3), "ms", f"{1e-12 * rate * flops:.3g} TFLOP/s")
+        if products:
+            note = f"of {1e-12 * products:.3g} TFLOP/s that partita info measures"
+            yield row(f"{what}, share of products", True, round(100.0 * rate * flops / products, 1), "%", note)
 
 
 def theirs(kit, name):
-    """Compiled floats come last, so the limit cuts them off first."""
+    """Compiled TF32 comes last, so the limit cuts it off first."""
     libraries = {"LD_LIBRARY_PATH": os.environ.get("PARTITA_NODE_LIBRARIES", "")}
     output, code = kit.run([sys.executable, KIT / "peer.py", name], 75, f"peer-{name}", libraries)
     if code == 3:
@@ -236,28 +251,35 @@ def theirs(kit, name):
 
 
 def speed(name, kit):
-    yield from ours(kit, name, "bf16")
-    yield from ours(kit, name, "float")
-    yield from theirs(kit, name)
+    yield from ours(kit, name)
+    if kit.peers:
+        yield from theirs(kit, name)
+
+
+PROFILED_STEPS = {"mlp256_b1024": 300, "mlp2048_b512": 300, "lenet_b128": 300, "resnet50_b64": 24, "gpt2small_b8": 16}
 
 
 def profile(kit):
-    tool = shutil.which("nsys")
-    if not tool:
-        yield row("nsys", True, note="not installed: skipped")
+    library = KIT / "lib/libkernel_times.so"
+    if not library.exists():
+        yield row("kernel times", True, note="the kit was packed without CUPTI: skipped")
         return
-    deck, batch, overrides = MODELS["gpt2small_b8"]
-    output, code = kit.run([tool, "profile", "--stats=true", "-o", "gpt2", "--force-overwrite=true", PARTITA, "train",
-                            kit.deck(deck), "run/steps=5", "run/precision=bf16", f"training/batch={batch}",
-                            "run/evaluate_every=0", "data/test_samples=16", *overrides, "-d", kit.out / "runs/profile",
-                            "--overwrite"], 120, "profile")
-    yield row("kernels by time in profile.log", code == 0, note=last_line(output))
+    for name, steps in PROFILED_STEPS.items():
+        deck, batch, overrides = MODELS[name]
+        file = kit.out / f"kernels-{name}.txt"
+        output, code = kit.run([PARTITA, "train", kit.deck(deck), f"run/steps={steps}", "run/precision=bf16",
+                                f"run/log_every={steps}", f"training/batch={batch}", "run/evaluate_every=0",
+                                "data/test_samples=16", *overrides, "-d", kit.out / "runs/profile", "--overwrite"], 60,
+                               f"profile-{name}", {"CUDA_INJECTION64_PATH": library, "KERNEL_TIMES": file})
+        lines = file.read_text().splitlines() if file.exists() else []
+        yield row(f"{name}: {file.name}", code == 0 and lines, note=lines[0] if lines else last_line(output))
 
 
 # name, function, seconds without which it is not begun
 PARTS = [("smoke", smoke, 20), ("bits", bits, 40), ("tests", tests, 60),
          *((name, functools.partial(speed, name), 40) for name in MODELS),
-         ("memcheck", memcheck, 40), ("profile", profile, 20)]
+         ("profile", profile, 20), *((f"mpi{ranks}", functools.partial(mpi, ranks), 60) for ranks in (1, 2, 4)),
+         ("memcheck", memcheck, 40)]
 
 
 def table(results):
@@ -276,13 +298,14 @@ def main():
     names = ", ".join(name for name, _, _ in PARTS)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{names}; default: all")
     parser.add_argument("--minutes", type=float, default=9.0, help="time for this call (default 9)")
+    parser.add_argument("--no-peers", action="store_true", help="do not measure PyTorch")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the results (default results)")
     arguments = parser.parse_args()
     unknown = set(arguments.parts) - {name for name, _, _ in PARTS}
     if unknown:
         parser.error(f"unknown part {sorted(unknown)[0]}; valid: {names}")
     arguments.out.mkdir(parents=True, exist_ok=True)
-    kit = Kit(arguments.out.resolve(), 60.0 * arguments.minutes)
+    kit = Kit(arguments.out.resolve(), 60.0 * arguments.minutes, not arguments.no_peers)
     for name, function, seconds in PARTS:
         if kit.results.get(name, {}).get("ended") or (arguments.parts and name not in arguments.parts):
             continue

@@ -144,29 +144,30 @@ TEST_CASE("A stream keeps order and sizes", "[comm]") {
                          columns = 700; // both below and above MPI's limit for eager sends
   const Communicator pair = groupOf(2);
   const auto rowsOf = [](std::int64_t i) { return 1 + i % rows; };
-  const auto variants = {std::pair(1, MessagePath::direct), std::pair(3, MessagePath::direct),
-                         std::pair(1, MessagePath::staged), std::pair(3, MessagePath::staged)};
-  for (const auto& [depth, path] : variants) {
-    const MpiDelays delays(11);
-    const LinkScope links({0.0, 0.0, 1e-4, 11});
-    const Channel channel{pair, 1 - pair.rank(), Tag::relay, "matrices", path};
-    std::int64_t bytes = 0, expected_bytes = 0;
-    if (pair.rank() == 0) {
-      Sender sender(channel, rows, columns, depth, bytes);
-      for (std::int64_t i = 0; i < count; ++i) {
-        sender.send(space, filled(rowsOf(i), columns, static_cast<Real>(i)));
-        expected_bytes += rowsOf(i) * columns * static_cast<std::int64_t>(sizeof(Real));
+  for (const MessagePath path : usablePaths(&MessagePaths::messages)) {
+    for (const int depth : {1, 3}) {
+      const MpiDelays delays(11);
+      const LinkScope links({0.0, 0.0, 1e-4, 11});
+      const Channel channel{pair, 1 - pair.rank(), Tag::relay, "matrices", path};
+      std::int64_t bytes = 0, expected_bytes = 0;
+      if (pair.rank() == 0) {
+        Sender sender(channel, rows, columns, depth, bytes);
+        for (std::int64_t i = 0; i < count; ++i) {
+          sender.send(space, filled(rowsOf(i), columns, static_cast<Real>(i)));
+          expected_bytes += rowsOf(i) * columns * static_cast<std::int64_t>(sizeof(Real));
+        }
+        sender.finish();
+        CHECK(bytes == expected_bytes);
+      } else {
+        Receiver receiver(channel, rows, columns, depth, count);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const Matrix matrix = receiver.next(space).real();
+          const std::vector<Real> expected(static_cast<std::size_t>(rowsOf(i) * columns),
+                                           static_cast<Real>(i));
+          CHECK(hostValues(matrix) == expected);
+        }
+        CHECK_THROWS_AS(receiver.next(space), InternalError); // no message left: an error, not a hang
       }
-      sender.finish();
-      CHECK(bytes == expected_bytes);
-    } else {
-      Receiver receiver(channel, rows, columns, depth, count);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const Matrix matrix = receiver.next(space).real();
-        const std::vector<Real> expected(static_cast<std::size_t>(rowsOf(i) * columns), static_cast<Real>(i));
-        CHECK(hostValues(matrix) == expected);
-      }
-      CHECK_THROWS_AS(receiver.next(space), InternalError); // no message left: an error, not a hang
     }
   }
 }
@@ -179,11 +180,11 @@ TEST_CASE("A message whose copy is complete late leaves while its rank waits for
   const LinkScope links({0.0, 0.0, 1e-4, 5}); // sends are postponed as if a device were still busy
   const bool asks = pair.rank() == 0;
   std::int64_t bytes = 0;
-  Sender sender({pair, 1 - pair.rank(), asks ? Tag::forward : Tag::backward, "numbers", MessagePath::direct},
-                1, columns, 2, bytes);
-  Receiver receiver(
-      {pair, 1 - pair.rank(), asks ? Tag::backward : Tag::forward, "numbers", MessagePath::direct}, 1,
-      columns, 1, count);
+  const MessagePath path = MessagePaths().messages;
+  Sender sender({pair, 1 - pair.rank(), asks ? Tag::forward : Tag::backward, "numbers", path}, 1, columns, 2,
+                bytes);
+  Receiver receiver({pair, 1 - pair.rank(), asks ? Tag::backward : Tag::forward, "numbers", path}, 1, columns,
+                    1, count);
   for (std::int64_t i = 0; i < count; ++i) {
     if (asks) sender.send(space, filled(1, columns, static_cast<Real>(i)));
     const Matrix found = receiver.next(space).real();
@@ -205,8 +206,8 @@ TEST_CASE("The reducer sums every value once, whatever the buckets", "[comm]") {
   const int ranks = everyone().size();
   constexpr std::int64_t size = 1000;
   const Vector gradients("partita::test::gradients", size);
-  const auto variants = {std::pair(1, MessagePath::direct), std::pair(300, MessagePath::staged),
-                         std::pair(5000, MessagePath::direct)};
+  const MessagePath usual = MessagePaths().reductions;
+  const auto variants = {std::pair(1, usual), std::pair(300, MessagePath::staged), std::pair(5000, usual)};
   for (const auto& [bucket, path] : variants) {
     std::int64_t bytes = 0;
     GradientReducer reducer(everyone(), gradients, bucket, path, bytes);
@@ -230,7 +231,7 @@ TEST_CASE("Large buckets go round a ring, whose messages are of equal size", "[c
   const int ranks = everyone().size(), rank = everyone().rank();
   constexpr std::int64_t size = 200'003; // several buckets for each channel
   for (const Precision wire : {Precision::single, Precision::bf16, Precision::fp16}) {
-    for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
+    for (const MessagePath path : usablePaths(&MessagePaths::reductions)) {
       const Vector gradients("partita::test::gradients", size);
       const auto host = Kokkos::create_mirror_view(gradients);
       const auto valueOf = [](std::int64_t i, int from) { return static_cast<Real>(i % 16 + from); };
@@ -267,26 +268,38 @@ TEST_CASE("Large buckets go round a ring, whose messages are of equal size", "[c
 
 namespace {
 
-/// Like devices, it adds up values where they are, and completes sums one after another.
+/// Like devices, it adds up values where they are, and completes sums one after another. MPI gets a device's
+/// values in host memory.
 class SumsInPlace final : public DeviceSums {
  public:
   std::unique_ptr<RankSum> make() override { return std::make_unique<Sum>(*this); }
   std::vector<TypedSpan> started;
 
  private:
+  template <class Space>
+  using Bytes = Kokkos::View<char*, Kokkos::LayoutRight, Space>;
+
   struct Sum final : RankSum {
     explicit Sum(SumsInPlace& its_sums) : sums(its_sums), operation(Precision::bf16) {}
     void start(const ExecSpace& space, const TypedSpan& values) override {
       fence(space, "partita::test::SumsInPlace");
       sums.started.push_back(values);
-      PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data, mpiCount(values.size), mpiType(values.precision),
+      own = Bytes<MemSpace>(static_cast<char*>(values.data), static_cast<std::size_t>(values.bytes()));
+      host = Kokkos::create_mirror_view_and_copy(HostSpace(), own);
+      PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, host.data(), mpiCount(values.size), mpiType(values.precision),
                                  values.precision == Precision::single ? MPI_SUM : operation.get(),
                                  everyone().get(), request.start({WaitedFor::Kind::all, "test"})));
     }
     void begin(void* work) override { CHECK(work == nullptr); }
-    bool advance() override { return request.test(); }
+    bool advance() override {
+      if (!request.test()) return false;
+      Kokkos::deep_copy(own, host);
+      return true;
+    }
     SumsInPlace& sums;
     NumberSum operation;
+    Bytes<MemSpace> own;
+    Bytes<HostSpace> host;
     Request request;
   };
 };
@@ -326,7 +339,7 @@ TEST_CASE("Sums that are held back follow from the front", "[comm]") {
   const int ranks = everyone().size();
   const Vector gradients("partita::test::gradients", 1000);
   std::int64_t bytes = 0;
-  GradientReducer reducer(everyone(), gradients, 100, MessagePath::direct, bytes);
+  GradientReducer reducer(everyone(), gradients, 100, MessagePaths().reductions, bytes);
   std::vector<Range> told;
   const auto arrive = [&](std::int64_t begin, std::int64_t end) {
     reducer.arrive(space, begin, end, [&](std::int64_t a, std::int64_t b) { told.emplace_back(a, b); });

@@ -80,7 +80,7 @@ TEST_CASE("Messages of any shape go through a pipeline", "[pipeline]") {
   GridPlan plan;
   plan.ranks = plan.stages = plan.groups = ranks;
   for (int group = 0; group <= ranks; ++group) plan.first_stage.push_back(group);
-  for (const auto path : {MessagePath::direct, MessagePath::staged}) {
+  for (const MessagePath path : usablePaths(&MessagePaths::messages)) {
     for (const auto schedule : {PipelineSchedule::message_driven, PipelineSchedule::one_f_one_b,
                                 PipelineSchedule::eager_one_f_one_b, PipelineSchedule::gpipe}) {
       for (const auto& [wire, stored] :

@@ -82,17 +82,22 @@ Logged loggedRun(const Communicator& ranks, const Overrides& overrides) {
   return logged;
 }
 
+/// Only ranks of host builds can be shared workers.
+bool hasSharedWorkers() {
+  return device_is_host && everyone().size() > 1;
+}
+
 } // namespace
 
 TEST_CASE("One worker that updates in place is serial training, bit for bit", "[hogbatch]") {
-  if (everyone().size() < 2) return;
+  if (!hasSharedWorkers()) return;
   const std::string serial = trainedHash(1, plain_sgd + Overrides{"strategy/kind=joint"});
   for (const char* update : {"strategy/update=relaxed", "strategy/update=plain"})
     CHECK(trainedHash(2, deckOf({"strategy/shared_workers=1", update})) == serial);
 }
 
 TEST_CASE("Weight decay is that of serial training up to rounding", "[hogbatch]") {
-  if (everyone().size() < 2) return;
+  if (!hasSharedWorkers()) return;
   const Overrides decay{"optimiser/weight_decay=0.01"};
   SmallRun serial(groupOf(1), smallDeck(plain_sgd + decay + Overrides{"strategy/kind=joint"}));
   SmallRun shared(groupOf(2), smallDeck(deckOf(decay + Overrides{"strategy/shared_workers=1"})));
@@ -161,7 +166,7 @@ TEST_CASE("Each sample is in one batch per epoch, whatever the workers are", "[h
   const int ranks = everyone().size();
   if (ranks < 2) return;
   for (const char* rule : {"fixed", "adaptive", "proportional", "synchronous"}) {
-    for (int shared = 0; shared < ranks; ++shared) {
+    for (int shared = 0; shared < (device_is_host ? ranks : 1); ++shared) {
       INFO(rule << ", " << shared << " shared workers");
       const Logged logged =
           loggedRun(everyone(),
@@ -184,7 +189,7 @@ TEST_CASE("Each sample is in one batch per epoch, whatever the workers are", "[h
 }
 
 TEST_CASE("Each sample is in one batch if workers get many short batches in advance", "[hogbatch]") {
-  if (everyone().size() < 2) return;
+  if (!hasSharedWorkers()) return;
   const Logged logged =
       loggedRun(everyone(), {"strategy/shared_workers=1", "training/batch=1", "strategy/lower=1",
                              "data/samples=301", "strategy/slowdown=[9]"});
@@ -194,7 +199,7 @@ TEST_CASE("Each sample is in one batch if workers get many short batches in adva
 }
 
 TEST_CASE("Orders and results of short batches share messages", "[hogbatch]") {
-  if (everyone().size() < 2) return;
+  if (!hasSharedWorkers()) return;
   SmallRun run(everyone(), smallDeck(deckOf({"strategy/shared_workers=1", "training/batch=1"})));
   const MpiRecording recording;
   run.train();
@@ -208,7 +213,7 @@ TEST_CASE("Orders and results of short batches share messages", "[hogbatch]") {
 }
 
 TEST_CASE("A number of steps ends a run in the middle of an epoch", "[hogbatch]") {
-  if (everyone().size() < 2) return;
+  if (!hasSharedWorkers()) return;
   const Logged logged = loggedRun(everyone(), {"run/steps=20", "strategy/shared_workers=1"});
   if (everyone().rank() > 0) return;
   std::int64_t examples = 0;
@@ -222,6 +227,7 @@ TEST_CASE("Steps of unequal parts have the same bits in each run, and are those 
   const Overrides deck{"strategy/rule=synchronous", "strategy/speeds=[1, 3]", "optimiser/weight_decay=0.01"};
   const Overrides fitting = ranks > 2 ? deck : deck + Overrides{"strategy/speeds=[2]"};
   for (const char* shared : {"strategy/shared_workers=0", "strategy/shared_workers=1"}) {
+    if (shared != std::string("strategy/shared_workers=0") && !device_is_host) continue;
     SmallRun first(everyone(), smallDeck(deckOf(fitting + Overrides{shared})));
     SmallRun second(everyone(), smallDeck(deckOf(fitting + Overrides{shared})));
     SmallRun serial(groupOf(1),
@@ -254,6 +260,7 @@ TEST_CASE("A run is repeated bit for bit on one rank from its decisions", "[hogb
         Overrides{"strategy/merge=average", "strategy/shared_workers=1", "optimiser/weight_decay=0.01"},
         Overrides{"strategy/staleness=ringmaster", "strategy/staleness_bound=1", "strategy/update=atomic"},
         Overrides{"strategy/rule=synchronous"}}) {
+    if (!device_is_host && std::count(more.begin(), more.end(), "strategy/shared_workers=1") > 0) continue;
     INFO(more.front());
     const Logged logged = loggedRun(
         everyone(), more + Overrides{"run/decisions=true", "training/batch=39", "strategy/slowdown=[2]"});

@@ -40,7 +40,7 @@ TEST_CASE("A request that is never completed is reported", "[leaks]") {
 TEST_CASE("A message that was given to a sender and never left is reported", "[leaks]") {
   const MpiObjects before = mpiObjects();
   const LinkScope links({0.0, 0.0, 1e-6, 3}); // half of the messages do not leave at once
-  const Channel own{everyone(), everyone().rank(), Tag::forward, "a matrix", MessagePath::direct};
+  const Channel own{everyone(), everyone().rank(), Tag::forward, "a matrix", MessagePaths().messages};
   const Matrix matrix = makeMatrix("partita::test::matrix", 1, 3);
   const ExecSpace space;
   bool left = true;

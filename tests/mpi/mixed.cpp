@@ -124,7 +124,7 @@ TEST_CASE("Sums of 16 bits are those of rounded numbers, odd counts too", "[mixe
   const int ranks = everyone().size();
   for (const Precision wire : {Precision::single, Precision::bf16, Precision::fp16}) {
     for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
-      for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
+      for (const MessagePath path : usablePaths(&MessagePaths::reductions)) {
         constexpr std::int64_t size = 1001;
         const Kokkos::View<Real*, MemSpace> memory("partita::test::memory", size);
         const TypedSpan gradients(precision, memory.data(), size);
@@ -164,7 +164,7 @@ TEST_CASE("Messages arrive as numbers of the type that the receiver stores, odd 
   constexpr Precision all[] = {Precision::single, Precision::bf16, Precision::fp16};
   for (const Precision wire : all) {
     for (const Precision stored_as : all) {
-      for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
+      for (const MessagePath path : usablePaths(&MessagePaths::messages)) {
         std::int64_t bytes = 0;
         const Channel onward{world, next, Tag::relay, "numbers", path, wire, stored_as},
             from{world, before, Tag::relay, "numbers", path, wire, stored_as};
@@ -390,9 +390,9 @@ TEST_CASE("Messages of 16 bits cross slow links with their stamps", "[mixed]") {
     std::int64_t bytes = 0;
     const int next = (world.rank() + 1) % world.size(),
               before = (world.rank() + world.size() - 1) % world.size();
-    Sender sender({world, next, Tag::relay, "numbers", MessagePath::direct, wire}, rows, columns, 2, bytes);
-    Receiver receiver({world, before, Tag::relay, "numbers", MessagePath::direct, wire}, rows, columns, 2, 3,
-                      2);
+    const MessagePath path = MessagePaths().messages;
+    Sender sender({world, next, Tag::relay, "numbers", path, wire}, rows, columns, 2, bytes);
+    Receiver receiver({world, before, Tag::relay, "numbers", path, wire}, rows, columns, 2, 3, 2);
     const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
     fill(matrix, std::vector<Real>(matrix.size(), Real(1.2345)));
     const double begin = linkSeconds();

@@ -157,4 +157,9 @@ std::string trainedHash(int ranks, const Overrides& overrides) {
   return hash;
 }
 
+std::vector<MessagePath> usablePaths(MessagePath MessagePaths::*purpose) {
+  if (chooseMessagePaths(RunConfig()).*purpose == MessagePath::staged) return {MessagePath::staged};
+  return {MessagePath::direct, MessagePath::staged};
+}
+
 } // namespace partita::test

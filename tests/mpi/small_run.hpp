@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/message_path.hpp"
 #include "partita/config/run_config.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/hogbatch/run_state.hpp"
@@ -61,5 +62,8 @@ const Communicator& everyone();
 Communicator groupOf(int ranks);
 /// Trains on the first `ranks` ranks and returns the hash of the parameters, on all ranks.
 std::string trainedHash(int ranks, const Overrides& overrides);
+/// The paths of messages, or of reductions, for values of the device: `staged` alone if MPI cannot take them
+/// where they are.
+std::vector<MessagePath> usablePaths(MessagePath MessagePaths::*purpose);
 
 } // namespace partita::test

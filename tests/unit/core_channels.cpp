@@ -19,9 +19,16 @@ struct ShiftAndSum {
   template <class Channels>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
     const ShiftAndSum local = *this;
-    of_row.sum([=](std::int64_t place,
-                   std::int64_t channel) { return local.images(row, place * local.channels + channel) += 2; },
-               [=](std::int64_t channel, Real sum) { local.sums(row, channel) = sum; });
+    of_row.sum(
+        [=](auto pack, std::int64_t channel) {
+          return [=](std::int64_t place) {
+            Real* const at = &local.images(row, place * local.channels + channel);
+            const auto shifted = pack.map([](Real value) { return value + 2; }, pack.load(at));
+            pack.store(at, shifted);
+            return shifted;
+          };
+        },
+        [=](std::int64_t channel, Real sum) { local.sums(row, channel) = sum; });
   }
 };
 
@@ -33,18 +40,21 @@ struct Number {
   }
 };
 
-Values sumsOf(std::int64_t rows, std::int64_t places, std::int64_t channels, const Values& values,
-              bool teams) {
+enum class By { threads, teams, packs };
+
+Values sumsOf(std::int64_t rows, std::int64_t places, std::int64_t channels, const Values& values, By by) {
   const Matrix images = matrixOf(rows, places * channels, values),
                sums = makeMatrix("partita::test::sums", rows, channels);
   const ShiftAndSum body{images, sums, channels};
-  if (teams) {
-    const auto count = static_cast<int>(rows * ((channels + 31) / 32));
-    Team policy(space, count, 1);
-    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(ChannelsOfTeam::Scratch::shmem_size())));
-    Kokkos::parallel_for("partita::test::teams", policy,
-                         detail::TeamSums<ShiftAndSum>{body, places, channels, (channels + 31) / 32});
-  } else {
+  switch (by) {
+  case By::teams:
+    detail::teamSums<ChannelsOfTeam<1>>(space, "partita::test::teams", rows, places, channels, body);
+    break;
+  case By::packs:
+    detail::teamSums<ChannelsOfTeam<values_per_pack>>(space, "partita::test::packs", rows, places, channels,
+                                                      body);
+    break;
+  case By::threads:
     Kokkos::parallel_for("partita::test::threads", Range(space, 0, rows),
                          detail::ThreadSums<ShiftAndSum>{body, places, channels});
   }
@@ -84,8 +94,8 @@ void checkLanes() {
 
 } // namespace
 
-TEST_CASE("Sums over the places of each channel, by threads and by teams", "[core]") {
-  for (const std::int64_t channels : {1, 3, 16, 22, 70}) {
+TEST_CASE("Sums over the places of each channel, by threads, by teams and in packs", "[core]") {
+  for (const std::int64_t channels : {1, 3, 16, 22, 70, 72}) {
     for (const std::int64_t places : {1, 5, 64, 131}) {
       constexpr std::int64_t rows = 3;
       const Values values = normals(rows * places * channels, 1);
@@ -96,8 +106,9 @@ TEST_CASE("Sums over the places of each channel, by threads and by teams", "[cor
         expected[row * width + i % width] += values[i] + 2;
       }
       INFO(channels << " channels, " << places << " places");
-      for (const bool teams : {false, true})
-        CHECK(relativeError(sumsOf(rows, places, channels, values, teams), expected) < 1e-6);
+      for (const By by : {By::threads, By::teams, By::packs})
+        if (by != By::packs || channels % values_per_pack == 0)
+          CHECK(relativeError(sumsOf(rows, places, channels, values, by), expected) < 1e-6);
     }
   }
 }

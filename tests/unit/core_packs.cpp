@@ -49,23 +49,26 @@ struct ScaleColumns {
 };
 
 /// Numbers in the type that stores them, in memory that begins at a multiple of 16 bytes.
-template <class Stored>
+template <class Stored, class Space = MemSpace>
 class Stock {
  public:
   Stock(std::int64_t size, unsigned seed) : _view("stock", size) {
+    const auto host = Kokkos::create_mirror_view(_view);
     const Values values = normals(size, seed);
     for (std::int64_t i = 0; i < size; ++i)
-      _view(i) = fromReal<Stored>(static_cast<Real>(values[static_cast<std::size_t>(i)]));
+      host(i) = fromReal<Stored>(static_cast<Real>(values[static_cast<std::size_t>(i)]));
+    Kokkos::deep_copy(_view, host);
   }
   Stored* data() const { return _view.data(); }
   Values values() const {
+    const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), _view);
     Values all;
-    for (std::size_t i = 0; i < _view.extent(0); ++i) all.push_back(toReal(_view(i)));
+    for (std::size_t i = 0; i < host.extent(0); ++i) all.push_back(toReal(host(i)));
     return all;
   }
 
  private:
-  Kokkos::View<Stored*, HostSpace> _view;
+  Kokkos::View<Stored*, Space> _view;
 };
 
 } // namespace
@@ -112,7 +115,7 @@ TEMPLATE_TEST_CASE("A row in packs has each of its values once", "[core]", Real,
   for (const std::int64_t size : {1, 8, 21, 64}) {
     for (const bool aligned : {false, true}) {
       INFO(size << " values, " << (aligned ? "in packs" : "one by one"));
-      const Stock<TestType> in(size, 1), out(size, 2);
+      const Stock<TestType, HostSpace> in(size, 1), out(size, 2);
       const detail::PackedRow<TestType> row(in.data(), size, aligned);
       CHECK(row.items() == (aligned ? size / 8 + size % 8 : size));
       const Values values = in.values();

@@ -170,7 +170,7 @@ TEST_CASE("A convolution and its gradients are those of plain loops", "[kernels]
                         << onednn::convolves(plan, precision, c.rows));
       const Operands x = operandsOf(plan, c.rows, precision);
       const Results found = computed(plan, c.rows, x, precision), expected = byHand(plan, c.rows, x);
-      const double tolerance = sizeof(Real) == 4 ? 5e-6 : 1e-13;
+      const double tolerance = sizeof(Real) == 4 ? (device_is_host ? 5e-6 : 2e-5) : 1e-13; // of long sums
       CHECK(relativeError(found.out, expected.out) < tolerance);
       CHECK(relativeError(found.weight_gradient, expected.weight_gradient) < tolerance);
       CHECK(relativeError(found.input_gradient, expected.input_gradient) < tolerance);
@@ -208,7 +208,7 @@ TEST_CASE("Gradients that are mostly zeros give those of plain loops", "[kernels
       if (i * 7 % 11 > 1) x.grad[i] = 0;
     const Results found = computed(plan, c.rows, x, Precision::single), expected = byHand(plan, c.rows, x);
     INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups);
-    const double tolerance = sizeof(Real) == 4 ? 5e-6 : 1e-13;
+    const double tolerance = sizeof(Real) == 4 ? (device_is_host ? 5e-6 : 2e-5) : 1e-13; // of long sums
     CHECK(relativeError(found.weight_gradient, expected.weight_gradient) < tolerance);
     CHECK(relativeError(found.input_gradient, expected.input_gradient) < tolerance);
   }
@@ -246,7 +246,7 @@ TEST_CASE("cuDNN takes the convolutions of training where it is there", "[kernel
     INFO(toText(c.in) << " to " << c.channels);
     CHECK(cudnn::convolveForward(space, {plan, Precision::bf16, c.rows},
                                  work.data() + 2 * plan.copiedWeights(), in.data(), weight.data(),
-                                 out.data()) == there);
+                                 out.data()) == (there && plan.windows.evenlyPadded()));
     fence(space, "partita::test");
     const cudnn::ConvolveCase halves{plan, Precision::bf16, c.rows, true};
     CHECK(2 * halves.halfWeightValues() >= plan.out_channels * plan.depth());
@@ -302,6 +302,7 @@ TEST_CASE("Values stored in 16 bits give what plain loops do where they are take
       if (!taken || !convolve.backwardTakesHalf(in.matrix(), grad.matrix(), grad_in.matrix())) continue;
       const Vector work("partita::test::work", size(plan.workValues(c.rows))),
           bias = vectorOf(normals(plan.out_channels, 5));
+      const Values shifts = valuesOf(bias);
       const Matrix weight = matrixOf(plan.out_channels, plan.depth(), x.weight),
                    weight_gradient = matrixOf(plan.out_channels, plan.depth(), x.before);
       convolve.forward(space, work, in.matrix(), weight, out.matrix(), {bias.data(), true});
@@ -311,7 +312,7 @@ TEST_CASE("Values stored in 16 bits give what plain loops do where they are take
       Results expected = byHand(plan, c.rows, x);
       for (std::size_t i = 0; i < expected.out.size(); ++i) {
         const std::size_t channel = i / size(plan.windows.outPlaces()) % size(plan.out_channels);
-        expected.out[i] = std::max(expected.out[i] + valuesOf(bias)[channel], 0.0);
+        expected.out[i] = std::max(expected.out[i] + shifts[channel], 0.0);
       }
       const double tolerance = precision == Precision::bf16 ? 8e-3 : 1e-3;
       CHECK(relativeError(asInShape(out.values(), outOf(plan)), expected.out) < tolerance);

@@ -2,6 +2,8 @@
 #include "partita/plan/network_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -66,9 +68,10 @@ TEST_CASE("Max pooling finds the first largest value of a window, and returns th
     Shape in;
     std::int64_t kernel, stride;
   };
-  // The second and third leave places out; channels are computed 16, 4 or 1 at a time.
+  // The second and third leave places out; channels are computed 16, 4 or 1 at a time, and on devices also 8.
   const std::vector<Case> cases{{{22, 24, 24}, 2, 2}, {{2, 7, 9}, 2, 2}, {{2, 6, 7}, 2, 2},
-                                {{1, 2, 2}, 2, 2},    {{2, 7, 9}, 2, 1}, {{2, 9, 9}, 3, 2}};
+                                {{1, 2, 2}, 2, 2},    {{2, 7, 9}, 2, 1}, {{2, 9, 9}, 3, 2},
+                                {{16, 8, 6}, 2, 2},   {{24, 9, 7}, 3, 2}};
   constexpr std::int64_t rows = 2;
   for (const Case& c : cases) {
     const LayerPlan plan = planOf(c.in, c.kernel, c.stride);
@@ -86,6 +89,22 @@ TEST_CASE("Max pooling finds the first largest value of a window, and returns th
     const Expected expected = byHand(plan, c.kernel, c.stride, rows, in, grad_out);
     CHECK(asInShape(valuesOf(y), plan.out) == expected.out);
     CHECK(relativeError(asInShape(valuesOf(grad_in), plan.in), expected.grad_in) < 1e-6);
+  }
+}
+
+TEST_CASE("NaN is the largest value of a window", "[nn]") {
+  constexpr std::int64_t rows = 1;
+  for (const std::int64_t channels : {1, 8, 19}) {
+    const LayerPlan plan = planOf({channels, 4, 4}, 2, 2);
+    Values in = fewNumbers(rows * plan.inputs());
+    in[5] = std::numeric_limits<double>::quiet_NaN(); // in the first window of the first channel
+    const std::unique_ptr<Layer> layer = makeLayer(plan);
+    const Matrix x = matrixOf(rows, plan.inputs(), asInMemory(in, plan.in)),
+                 y = makeMatrix("partita::test::y", rows, plan.outputs()),
+                 saved = makeMatrix("partita::test::saved", rows, layer->savedValues());
+    layer->forward(space, Pass{}, x, y, saved);
+    const Values out = asInShape(valuesOf(y), plan.out);
+    for (std::size_t i = 0; i < out.size(); ++i) CHECK(std::isnan(out[i]) == (i == 0));
   }
 }
 

@@ -149,16 +149,22 @@ namespace {
 /// Each buffer of the same length as the parameters, with the bytes per value.
 struct Buffer {
   std::string name;
-  const char* data;
+  const char* data; ///< maybe on a device
   std::int64_t value_bytes;
+  std::vector<char> copy; ///< for the host
 };
 
 std::vector<Buffer> buffersOf(const Stage& stage, const Optimiser& optimiser) {
-  const auto numbers = [](const char* name, const TypedSpan& values) {
-    return Buffer{name, static_cast<const char*>(values.data), bytesOf(values.precision)};
+  const auto numbers = [](const std::string& name, const TypedSpan& values) {
+    const Kokkos::View<char*, MemSpace> bytes(static_cast<char*>(values.data),
+                                              static_cast<std::size_t>(values.bytes()));
+    const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), bytes);
+    return Buffer{name, bytes.data(), bytesOf(values.precision), {host.data(), host.data() + host.size()}};
   };
-  const auto stored = [](const std::string& name, const StoredVector& values) {
-    return Buffer{name, reinterpret_cast<const char*>(values.onHost()), sizeof(Real)};
+  const auto stored = [&](const std::string& name, const StoredVector& values) {
+    if (!values.offloaded()) return numbers(name, values.device());
+    const auto* begin = reinterpret_cast<const char*>(values.onHost());
+    return Buffer{name, begin, sizeof(Real), {begin, begin + values.size() * bytesOf(Precision::single)}};
   };
   std::vector<Buffer> buffers{numbers("parameters", stage.trained().parameters),
                               numbers("gradients", stage.trained().gradients),
@@ -181,8 +187,8 @@ void checkGaps(const Stage& stage, const Optimiser& optimiser) {
   for (const Buffer& buffer : buffersOf(stage, optimiser)) {
     INFO(buffer.name);
     for (const StageTensor& tensor : stage.tensors()) {
-      const char *begin = buffer.data + (tensor.offset + tensor.size) * buffer.value_bytes,
-                 *end = buffer.data + (tensor.offset + storedSize(tensor.size)) * buffer.value_bytes;
+      const auto begin = buffer.copy.begin() + (tensor.offset + tensor.size) * buffer.value_bytes,
+                 end = buffer.copy.begin() + (tensor.offset + storedSize(tensor.size)) * buffer.value_bytes;
       CHECK(std::all_of(begin, end, [](char byte) { return byte == 0; }));
     }
   }

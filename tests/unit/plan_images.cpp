@@ -65,6 +65,18 @@ TEST_CASE("Shapes of convolutions and pools", "[plan]") {
   CHECK(shapeAfter("{ type = \"group-norm\", groups = 3 }", {6}) == Shape{6});
 }
 
+TEST_CASE("Windows are evenly padded if the padding before an image may also follow it", "[plan]") {
+  const auto evenly = [](const std::string& keys) {
+    return ConvolutionPlan(planOf("{ type = \"conv2d\", channels = 8, " + keys + " }", {3, 32, 28}).front())
+        .windows.evenlyPadded();
+  };
+  CHECK(evenly("kernel = 5"));
+  CHECK(evenly("kernel = 3, padding = 1, stride = 2"));
+  CHECK(evenly("kernel = 3, padding = \"same\""));
+  CHECK_FALSE(evenly("kernel = 4, padding = \"same\""));
+  CHECK_FALSE(evenly("kernel = 3, padding = \"same\", stride = 2"));
+}
+
 TEST_CASE("Costs of a convolution", "[plan]") {
   const LayerPlan plan =
       planOf("{ type = \"conv2d\", channels = 8, kernel = [3, 2], groups = 2, activation = \"gelu\" }",

@@ -1,9 +1,7 @@
 #pragma once
 
 #include "partita/core/loops.hpp"
-#include "partita/core/typed_span.hpp"
-
-#include <cstring>
+#include "partita/core/pack.hpp"
 
 /// Kernels over the channels of images [rows, places, channels], and other matrices with few columns. On a
 /// host, the loops over channels have a fixed length, so that compilers vectorise them however few there are;
@@ -24,8 +22,6 @@
 
 namespace partita {
 
-using std::memcpy; // devices have it too
-
 /// `Count` neighbouring channels: vectors on hosts, which compilers keep in registers. They are stored in any
 /// precision.
 template <int Count>
@@ -44,6 +40,11 @@ struct Lanes<1> {
   template <class Stored>
   KOKKOS_INLINE_FUNCTION static void store(Stored* to, Real value) {
     *to = fromReal<Stored>(value);
+  }
+  /// function(operand, ...) for each lane; the types of its parameters are those of numbers or of vectors.
+  template <class Function, class... Operands>
+  KOKKOS_INLINE_FUNCTION static Real map(const Function& function, const Operands&... operands) {
+    return function(operands...);
   }
 };
 
@@ -83,11 +84,37 @@ struct Lanes {
       memcpy(to, &halves, sizeof halves);
     }
   }
+  template <class Function, class... Operands>
+  KOKKOS_INLINE_FUNCTION static Values map(const Function& function, const Operands&... operands) {
+    return function(operands...);
+  }
 
  private:
   using Halves = typename LaneVector<std::uint16_t, Count>::Type;
   using Bits = typename LaneVector<std::uint32_t, Count>::Type;
   using Floats = typename LaneVector<float, Count>::Type;
+};
+#else
+/// On devices a pack, whose address is a multiple of 16 bytes.
+template <>
+struct Lanes<values_per_pack> {
+  static constexpr int count = values_per_pack;
+  using P = Pack<count>;
+  using Values = P::Values;
+
+  KOKKOS_INLINE_FUNCTION static Values all(Real value) { return P::all(value); }
+  template <class Stored>
+  KOKKOS_INLINE_FUNCTION static Values load(const Stored* from) {
+    return P::load(from);
+  }
+  template <class Stored>
+  KOKKOS_INLINE_FUNCTION static void store(Stored* to, const Values& values) {
+    P::store(to, values);
+  }
+  template <class Function, class... Operands>
+  KOKKOS_INLINE_FUNCTION static Values map(const Function& function, const Operands&... operands) {
+    return P::map(function, operands...);
+  }
 };
 #endif
 
@@ -113,7 +140,8 @@ KOKKOS_INLINE_FUNCTION void forLanes(std::int64_t begin, std::int64_t end, const
 }
 
 /// The same for a body that may be called twice for a channel: where there are channels for whole vectors,
-/// the last vector takes some of those before it again instead of what is left one by one.
+/// the last vector takes some of those before it again instead of what is left one by one. On devices, as
+/// many channels as a pack has are a pack.
 template <class Body>
 KOKKOS_INLINE_FUNCTION void coverLanes(std::int64_t begin, std::int64_t end, const Body& body) {
 #ifdef PARTITA_LANE_VECTORS
@@ -125,21 +153,26 @@ KOKKOS_INLINE_FUNCTION void coverLanes(std::int64_t begin, std::int64_t end, con
   if (end - begin >= 16) return cover(Lanes<16>());
   if (end - begin >= 8) return cover(Lanes<8>());
   if (end - begin >= 4) return cover(Lanes<4>());
+#else
+  if (end - begin == values_per_pack) return body(Lanes<values_per_pack>(), begin);
 #endif
   for (; begin < end; ++begin) body(Lanes<1>(), begin);
 }
 
-/// Two values of a channel, which are summed at the same time.
-struct TwoValues {
-  Real first = 0, second = 0;
+/// Two values of a channel, or of each channel of a pack, which are summed at the same time.
+template <class Values>
+struct TwoOf {
+  Values first, second;
 };
+using TwoValues = TwoOf<Real>;
 
 /// Sums over the places of a row, which one thread computes.
 struct ChannelsOfThread {
   std::int64_t places, channels;
 
-  /// Calls take(channel, value(0, channel) + value(1, channel) + ...) for each channel; `value` may change
-  /// the element it is called for.
+  /// With at = value(pack, channel), calls take(channel, at(0) + at(1) + ...) for each channel, where `pack`
+  /// is a Pack of the channels from this one on, and at(place) a value of each of them; it may change the
+  /// elements that it is called for.
   template <class Value, class Take>
   KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
     const std::int64_t count = places;
@@ -150,12 +183,12 @@ struct ChannelsOfThread {
       for (; place + at_once <= count; place += at_once) {
         for (int k = 0; k < at_once; ++k) {
           PARTITA_LANES
-          for (int lane = 0; lane < width; ++lane) own[k][lane] += value(place + k, first + lane);
+          for (int lane = 0; lane < width; ++lane) own[k][lane] += value(Pack<1>(), first + lane)(place + k);
         }
       }
       for (; place < count; ++place) {
         PARTITA_LANES
-        for (int lane = 0; lane < width; ++lane) own[0][lane] += value(place, first + lane);
+        for (int lane = 0; lane < width; ++lane) own[0][lane] += value(Pack<1>(), first + lane)(place);
       }
       PARTITA_LANES
       for (int lane = 0; lane < width; ++lane)
@@ -163,7 +196,7 @@ struct ChannelsOfThread {
     });
   }
 
-  /// The same for two values, with one call of `value` for both.
+  /// The same for two values: at(place) is a TwoOf.
   template <class Value, class Take>
   KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
     const std::int64_t count = places;
@@ -173,7 +206,7 @@ struct ChannelsOfThread {
       const auto add = [&](int k, std::int64_t place) {
         PARTITA_LANES
         for (int lane = 0; lane < width; ++lane) {
-          const TwoValues two = value(place, first + lane);
+          const TwoValues two = value(Pack<1>(), first + lane)(place);
           own[k][lane] += two.first;
           other[k][lane] += two.second;
         }
@@ -190,10 +223,13 @@ struct ChannelsOfThread {
   }
 };
 
-/// The same for some channels by a team: 32 lanes of places first, then the sums of the lanes from first to
-/// last.
+/// The same for some channels by a team: lanes of places first, in which a thread has `Width` channels, then
+/// the sums of pairs of lanes until one is left.
+template <int Width>
 struct ChannelsOfTeam {
-  static constexpr int lanes = 32, channels_per_team = 32;
+  static constexpr int channels_per_team = 32, threads_per_place = channels_per_team / Width,
+                       lanes = Width == 1 ? 32 : 128;
+  using P = Pack<Width>;
   using Scratch = Kokkos::View<TwoValues[lanes][channels_per_team], ExecSpace::scratch_memory_space,
                                Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   const Team::member_type& member;
@@ -204,8 +240,9 @@ struct ChannelsOfTeam {
   template <class Value, class Take>
   KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
     sums(
-        [&](std::int64_t place, std::int64_t channel) {
-          return TwoValues{value(place, channel), Real(0)};
+        [&](P pack, std::int64_t channel) {
+          const auto at = value(pack, channel);
+          return [=](std::int64_t place) { return TwoOf<typename P::Values>{at(place), P::all(0)}; };
         },
         [&](std::int64_t channel, const TwoValues& total) { take(channel, total.first); });
   }
@@ -213,26 +250,31 @@ struct ChannelsOfTeam {
   template <class Value, class Take>
   KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
     Kokkos::parallel_for(Kokkos::TeamThreadRange(member, lanes), [&](int lane) {
-      Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count), [&](int channel) {
-        TwoValues own;
-        for (std::int64_t place = lane; place < places; place += lanes)
-          add(own, value(place, first + channel));
-        partial(lane, channel) = own;
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count / Width), [&](int pack) {
+        const auto at = value(P(), first + pack * Width);
+        const auto add = [](Real a, Real b) { return a + b; };
+        TwoOf<typename P::Values> own{P::all(0), P::all(0)};
+        for (std::int64_t place = lane; place < places; place += lanes) {
+          const auto more = at(place);
+          own = {P::map(add, own.first, more.first), P::map(add, own.second, more.second)};
+        }
+        for (int k = 0; k < Width; ++k)
+          partial(lane, pack * Width + k) = {P::at(own.first, k), P::at(own.second, k)};
       });
     });
     member.team_barrier();
-    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), [&](int channel) {
-      TwoValues total;
-      for (int lane = 0; lane < lanes; ++lane) add(total, partial(lane, channel));
-      take(first + channel, total);
-    });
+    for (int half = lanes / 2; half > 0; half /= 2) {
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(member, half), [&](int lane) {
+        Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count), [&](int channel) {
+          partial(lane, channel).first += partial(lane + half, channel).first;
+          partial(lane, channel).second += partial(lane + half, channel).second;
+        });
+      });
+      member.team_barrier();
+    }
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count),
+                         [&](int channel) { take(first + channel, partial(0, channel)); });
     member.team_barrier();
-  }
-
- private:
-  KOKKOS_INLINE_FUNCTION static void add(TwoValues& to, const TwoValues& more) {
-    to.first += more.first;
-    to.second += more.second;
   }
 };
 
@@ -248,19 +290,33 @@ struct ThreadSums {
   }
 };
 
-template <class Body>
+template <class Body, class Channels>
 struct TeamSums {
   Body body;
   std::int64_t places, channels, teams_per_row;
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
-    constexpr int most = ChannelsOfTeam::channels_per_team;
+    constexpr int most = Channels::channels_per_team;
     const std::int64_t team = member.league_rank(), row = team / teams_per_row,
                        first = (team - row * teams_per_row) * most, left = channels - first;
-    body(row, ChannelsOfTeam{member, ChannelsOfTeam::Scratch(member.team_scratch(0)), places, first,
-                             left < most ? static_cast<int>(left) : most});
+    body(row, Channels{member, typename Channels::Scratch(member.team_scratch(0)), places, first,
+                       left < most ? static_cast<int>(left) : most});
   }
 };
+
+template <class Channels, class Body>
+void teamSums(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t places,
+              std::int64_t channels, const Body& body) {
+  constexpr int most = Channels::channels_per_team;
+  const std::int64_t teams_per_row = (channels + most - 1) / most;
+  const auto teams = static_cast<int>(rows * teams_per_row);
+  using Policy =
+      Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<Channels::lanes * Channels::threads_per_place>>;
+  Policy policy = device_is_host ? Policy(space, teams, 1)
+                                 : Policy(space, teams, Channels::lanes, Channels::threads_per_place);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Channels::Scratch::shmem_size())));
+  Kokkos::parallel_for(label, policy, TeamSums<Body, Channels>{body, places, channels, teams_per_row});
+}
 
 template <class Body>
 struct PlaceLanes {
@@ -295,17 +351,14 @@ struct ChannelOfPlace {
 } // namespace detail
 
 /// Calls body(row, channels) for the rows, where `channels` is a ChannelsOfThread, or a ChannelsOfTeam for
-/// some of the channels of the row.
+/// some of the channels of the row. If `aligned` is set, all operands may be read in packs.
 template <class Body>
 void forEachImage(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t places,
-                  std::int64_t channels, const Body& body) {
+                  std::int64_t channels, bool aligned, const Body& body) {
   if constexpr (row_teams) {
-    constexpr int lanes = ChannelsOfTeam::lanes, most = ChannelsOfTeam::channels_per_team;
-    const std::int64_t teams_per_row = (channels + most - 1) / most;
-    const auto teams = static_cast<int>(rows * teams_per_row);
-    LargeTeam policy = device_is_host ? LargeTeam(space, teams, 1) : LargeTeam(space, teams, lanes, most);
-    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(ChannelsOfTeam::Scratch::shmem_size())));
-    Kokkos::parallel_for(label, policy, detail::TeamSums<Body>{body, places, channels, teams_per_row});
+    if (aligned && channels % values_per_pack == 0)
+      return detail::teamSums<ChannelsOfTeam<values_per_pack>>(space, label, rows, places, channels, body);
+    detail::teamSums<ChannelsOfTeam<1>>(space, label, rows, places, channels, body);
   } else {
     Kokkos::parallel_for(label, Range(space, 0, rows), detail::ThreadSums<Body>{body, places, channels});
   }

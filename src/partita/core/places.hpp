@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/core/loops.hpp"
+#include "partita/core/pack.hpp"
 
 #include <cstdint>
 
@@ -25,20 +26,22 @@ struct LineOfPlaces {
   }
 };
 
-template <class Body>
+/// `Width` channels of a place.
+template <class Body, int Width>
 struct OnePlace {
   Body body;
   std::int64_t planes, lines, places;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t index, std::int64_t channel) const {
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t index, std::int64_t number) const {
     const std::int64_t line = index / places, plane = line / lines, row = plane / planes;
     const PlaceAt at{row, plane - row * planes, line - plane * lines, index - line * places, index};
-    body(at, channel, channel + 1);
+    body(at, number * Width, (number + 1) * Width);
   }
 };
 
 } // namespace detail
 
-/// Calls body(at, begin, end) for all places of `rows` images with three axes, and channels [begin, end).
+/// Calls body(at, begin, end) for all places of `rows` images with three axes, and channels [begin, end): on
+/// devices those of a pack if body.aligned() says that all operands may be read in packs, and otherwise one.
 template <class Body>
 void forEachPlace(const ExecSpace& space, const char* label, std::int64_t rows,
                   const std::int64_t (&extents)[3], std::int64_t channels, const Body& body) {
@@ -46,9 +49,12 @@ void forEachPlace(const ExecSpace& space, const char* label, std::int64_t rows,
   if constexpr (device_is_host)
     Kokkos::parallel_for(label, Range(space, 0, rows * planes * lines),
                          detail::LineOfPlaces<Body>{body, planes, lines, places, channels});
+  else if (channels % values_per_pack == 0 && body.aligned())
+    forEachElement(space, label, rows * planes * lines * places, channels / values_per_pack,
+                   detail::OnePlace<Body, values_per_pack>{body, planes, lines, places});
   else
     forEachElement(space, label, rows * planes * lines * places, channels,
-                   detail::OnePlace<Body>{body, planes, lines, places});
+                   detail::OnePlace<Body, 1>{body, planes, lines, places});
 }
 
 } // namespace partita

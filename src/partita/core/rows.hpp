@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/core/math.hpp"
 #include "partita/core/packs.hpp"
 
 /// Kernels that reduce and rewrite the rows of a matrix. A kernel is written once, with the operations of a
@@ -91,6 +92,68 @@ class FirstLargest {
   Found& _found;
 };
 
+/// Largest value, its place and the sum of exp(value - largest), of values that come one by one or in parts
+/// (Milakov and Gimelshein, arXiv 1805.02867).
+class OnlineSoftmax {
+ public:
+  struct Found {
+    Real largest;
+    std::int64_t place;
+    Real sum;
+  };
+  // NOLINTBEGIN(readability-identifier-naming): Kokkos asks for these names
+  using reducer = OnlineSoftmax;
+  using value_type = Found;
+  // NOLINTEND(readability-identifier-naming)
+  using result_view_type = Kokkos::View<Found, HostSpace, Kokkos::MemoryUnmanaged>;
+
+  KOKKOS_INLINE_FUNCTION explicit OnlineSoftmax(Found& found) : _found(found) {}
+  KOKKOS_INLINE_FUNCTION void init(Found& found) const {
+    found = {Kokkos::reduction_identity<Real>::max(), Kokkos::reduction_identity<std::int64_t>::min(),
+             Real(0)};
+  }
+  KOKKOS_INLINE_FUNCTION static void add(Found& found, Real value, std::int64_t place) {
+    const Real above = value - found.largest, e = rowExp(above > 0 ? -above : above);
+    if (above > 0)
+      found = {value, place, found.sum * e + 1};
+    else
+      found.sum += e;
+  }
+  KOKKOS_INLINE_FUNCTION void join(Found& into, const Found& other) const {
+    const bool takes =
+        other.largest > into.largest || (other.largest == into.largest && other.place < into.place);
+    const Found most = takes ? other : into, less = takes ? into : other;
+    into = {most.largest, most.place, most.sum + less.sum * rowExp(less.largest - most.largest)};
+  }
+  KOKKOS_INLINE_FUNCTION Found& reference() const { return _found; }
+  KOKKOS_INLINE_FUNCTION result_view_type view() const { return result_view_type(&_found); }
+
+ private:
+  Found& _found;
+};
+
+/// The sums of two numbers at once.
+class SumOfTwo {
+ public:
+  // NOLINTBEGIN(readability-identifier-naming): Kokkos asks for these names
+  using reducer = SumOfTwo;
+  using value_type = TwoValues;
+  // NOLINTEND(readability-identifier-naming)
+  using result_view_type = Kokkos::View<TwoValues, HostSpace, Kokkos::MemoryUnmanaged>;
+
+  KOKKOS_INLINE_FUNCTION explicit SumOfTwo(TwoValues& sums) : _sums(sums) {}
+  KOKKOS_INLINE_FUNCTION void init(TwoValues& sums) const { sums = {Real(0), Real(0)}; }
+  KOKKOS_INLINE_FUNCTION void join(TwoValues& into, const TwoValues& other) const {
+    into.first += other.first;
+    into.second += other.second;
+  }
+  KOKKOS_INLINE_FUNCTION TwoValues& reference() const { return _sums; }
+  KOKKOS_INLINE_FUNCTION result_view_type view() const { return result_view_type(&_sums); }
+
+ private:
+  TwoValues& _sums;
+};
+
 /// A row as work for a team: packs of its values if they may be read in packs, then the values that are left.
 template <class Stored>
 class PackedRow {
@@ -167,6 +230,23 @@ struct RowOfTeam {
         if (value > own.value) own = {value, place};
       });
     });
+  }
+  /// The first largest value, and the sum of exp(value - largest), which are read once.
+  template <class Stored>
+  KOKKOS_INLINE_FUNCTION detail::OnlineSoftmax::Found softmaxOf(const Stored* values,
+                                                                std::int64_t count) const {
+    using Softmax = detail::OnlineSoftmax;
+    const detail::PackedRow<Stored> row(values, count, alignedForPacks(values));
+    Softmax::Found found;
+    Kokkos::parallel_reduce(
+        Kokkos::TeamVectorRange(member, row.items()),
+        [&](std::int64_t item, Softmax::Found& own) {
+          row.visit(item, [&](Real value, std::int64_t place) { Softmax::add(own, value, place); });
+        },
+        Softmax(found));
+    if (found.place < count) return found;
+    const Real first = toReal(values[0]); // all are NaN or -infinity
+    return {first, 0, sumOf(values, count, [=](Real value, std::int64_t) { return rowExp(value - first); })};
   }
   template <class Stored, class Function>
   KOKKOS_INLINE_FUNCTION auto sumOf(const Stored* values, std::int64_t count,

@@ -73,19 +73,15 @@ Descriptor tensorOf(const Wanted& wanted, std::int64_t id, std::int64_t first, s
 }
 
 Descriptor windowsOf(const WindowPlan& w) {
-  Sizes after;
-  for (std::size_t a = firstAxis(w); a < 3; ++a) {
-    const std::int64_t reach = w.dilation[a] * (w.kernel[a] - 1) + 1;
-    after.push_back(std::max<std::int64_t>(0, (w.out[a] - 1) * w.stride[a] + reach - w.in[a] - w.before[a]));
-  }
   Descriptor windows(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   windows.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, real);
   windows.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
-  windows.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, static_cast<std::int64_t>(after.size()));
+  windows.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64,
+              static_cast<std::int64_t>(3 - firstAxis(w)));
   windows.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, axesOf(w, w.stride));
   windows.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, axesOf(w, w.dilation));
   windows.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axesOf(w, w.before));
-  windows.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after);
+  windows.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, axesOf(w, w.before));
   windows.finalise();
   return windows;
 }
@@ -156,7 +152,8 @@ Descriptors proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
 Descriptors planOf(cudnnHandle_t handle, const Wanted& wanted) {
   const std::int64_t scratch =
       wanted.c.plan.workValues(wanted.c.rows) - wanted.c.weightValues() - packed_alignment;
-  if (scratch < 0) return {};
+  // With other paddings, engines gave wrong gradients of weights on an H200 (cuDNN 9.19, double).
+  if (scratch < 0 || !wanted.c.plan.windows.evenlyPadded()) return {};
   const auto most = scratch * static_cast<std::int64_t>(sizeof(Real));
   Descriptors all = graphOf(handle, wanted);
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {

@@ -209,8 +209,9 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const TypedMat
   Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels;
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
+    const ChannelMoments<Stored> body{in.as<Stored>(), sums.first, sums.second, _channels, images.places};
     forEachImage(space, "partita::BatchNorm::moments_kernel", images.rows, images.places, _channels,
-                 ChannelMoments<Stored>{in.as<Stored>(), sums.first, sums.second, _channels, images.places});
+                 body.aligned(), body);
   });
   forEachRow(space, "partita::BatchNorm::sum_of_means_kernel", _channels, images.rows,
              SumOfMeans{sums.first, sum, count, images.rows, _channels, images.places});
@@ -260,11 +261,19 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      const GradientSums<decltype(act), Stored> body{act,
+                                                     in.as<Stored>(),
+                                                     out.as<Stored>(),
+                                                     ChannelStatistics{mean, inverse},
+                                                     _scale.values.data(),
+                                                     _shift.values.data(),
+                                                     grad_out.as<Stored>(),
+                                                     sums.first,
+                                                     sums.second,
+                                                     _channels,
+                                                     images.places};
       forEachImage(space, "partita::BatchNorm::gradient_sums_kernel", images.rows, images.places, _channels,
-                   GradientSums<decltype(act), Stored>{act, in.as<Stored>(), out.as<Stored>(),
-                                                       ChannelStatistics{mean, inverse}, _scale.values.data(),
-                                                       _shift.values.data(), grad_out.as<Stored>(),
-                                                       sums.first, sums.second, _channels, images.places});
+                   body.aligned(), body);
     });
   });
   forEachRow(space, "partita::BatchNorm::parameter_gradients_kernel", _channels, images.rows,

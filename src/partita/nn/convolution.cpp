@@ -46,6 +46,8 @@ struct ChannelActivationGradient {
   Real* sums;
   std::int64_t channels, places;
 
+  bool aligned() const { return alignedForPacks(out, argument, grad); }
+
   template <class Channels>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
     const Act local = act;
@@ -54,11 +56,16 @@ struct ChannelActivationGradient {
     Stored* g = grad + begin;
     Real* to = sums + row * channels;
     of_row.sum(
-        [=](std::int64_t place, std::int64_t channel) {
-          const std::int64_t i = place * width + channel;
-          const Real product = toReal(g[i]) * local.derivative(toReal(z[i]), toReal(y[i]));
-          g[i] = fromReal<Stored>(product);
-          return product;
+        [=](auto pack, std::int64_t channel) {
+          return [=](std::int64_t place) {
+            const std::int64_t i = place * width + channel;
+            const auto product =
+                pack.map([=](Real of_out, Real argument_value,
+                             Real value) { return of_out * local.derivative(argument_value, value); },
+                         pack.load(g + i), pack.load(z + i), pack.load(y + i));
+            pack.store(g + i, product);
+            return product;
+          };
         },
         [=](std::int64_t channel, Real sum) { to[channel] = sum; });
   }
@@ -171,10 +178,10 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      const ChannelActivationGradient<decltype(act), Stored> body{
+          act, out.as<Stored>(), saved.as<Stored>(), grad.as<Stored>(), sums, _c.out_channels, places};
       forEachImage(space, "partita::Convolution::activation_gradient_kernel", rows, places, _c.out_channels,
-                   ChannelActivationGradient<decltype(act), Stored>{act, out.as<Stored>(), saved.as<Stored>(),
-                                                                    grad.as<Stored>(), sums, _c.out_channels,
-                                                                    places});
+                   body.aligned(), body);
     });
   });
   if (!_plan.spec.convolution.bias) return;

@@ -129,8 +129,8 @@ void GroupNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMat
   Real *means = pass.work.data(), *squares = means + rows * _channels;
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachImage(space, "partita::GroupNorm::moments_kernel", rows, _places, _channels,
-                 ChannelMoments<Stored>{in.as<Stored>(), means, squares, _channels, _places});
+    const ChannelMoments<Stored> body{in.as<Stored>(), means, squares, _channels, _places};
+    forEachImage(space, "partita::GroupNorm::moments_kernel", rows, _places, _channels, body.aligned(), body);
   });
   forEachRow(space, "partita::GroupNorm::measure_kernel", rows * _groups, _group,
              MeasureGroup{means, squares, saved.data(), _groups, _group, _places,
@@ -156,10 +156,19 @@ void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
   Real *sums = pass.work.data() + 2 * size, *products = sums + size;
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachImage(space, "partita::GroupNorm::gradient_sums_kernel", rows, _places, _channels,
-                 GradientSums<Identity, Stored>{Identity{}, in.as<Stored>(), out.as<Stored>(), statistics,
-                                                _scale.values.data(), _shift.values.data(),
-                                                grad_out.as<Stored>(), sums, products, _channels, _places});
+    const GradientSums<Identity, Stored> body{Identity{},
+                                              in.as<Stored>(),
+                                              out.as<Stored>(),
+                                              statistics,
+                                              _scale.values.data(),
+                                              _shift.values.data(),
+                                              grad_out.as<Stored>(),
+                                              sums,
+                                              products,
+                                              _channels,
+                                              _places};
+    forEachImage(space, "partita::GroupNorm::gradient_sums_kernel", rows, _places, _channels, body.aligned(),
+                 body);
   });
   sumColumns(space, "partita::GroupNorm::scale_gradient", rows, _channels,
              ValuesOf<Real>{products, _channels}, _scale.gradient.data(), pass.accumulate);

@@ -24,11 +24,8 @@ class Norm : public PlannedLayer {
                 const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
-  template <class Stored, class Parameter>
-  void backwardStored(const ExecSpace& space, const Pass& pass, const Stored* in, std::int64_t rows,
-                      const Matrix& saved, const Stored* grad_out, Stored* grad_in) const;
   template <class Parameter>
-  void addUpGradients(const ExecSpace& space, const Pass& pass) const;
+  void addUpGradients(const ExecSpace& space, const Pass& pass, Real* sums) const;
 
   bool _centred; ///< layer-norm
   std::int64_t _width;

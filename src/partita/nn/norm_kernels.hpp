@@ -30,6 +30,8 @@ struct ChannelMoments {
   Real *mean, *squares; // [rows, channels]
   std::int64_t channels, places;
 
+  bool aligned() const { return alignedForPacks(in); }
+
   template <class Channels>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
     const Stored* x = in + row * places * channels;
@@ -37,12 +39,18 @@ struct ChannelMoments {
     Real *middle = mean + row * channels, *total = squares + row * channels;
     const std::int64_t width = channels;
     if constexpr (row_teams) return inOnePass(x, count, middle, total, of_row);
-    of_row.sum([=](std::int64_t place, std::int64_t channel) { return toReal(x[place * width + channel]); },
-               [=](std::int64_t channel, Real sum) { middle[channel] = sum / count; });
     of_row.sum(
-        [=](std::int64_t place, std::int64_t channel) {
-          const Real apart = toReal(x[place * width + channel]) - middle[channel];
-          return apart * apart;
+        [=](auto pack, std::int64_t channel) {
+          return [=](std::int64_t place) { return pack.load(x + place * width + channel); };
+        },
+        [=](std::int64_t channel, Real sum) { middle[channel] = sum / count; });
+    of_row.sum(
+        [=](auto pack, std::int64_t channel) {
+          const auto own = pack.load(middle + channel);
+          return [=](std::int64_t place) {
+            return pack.map([](Real value, Real mean) { return (value - mean) * (value - mean); },
+                            pack.load(x + place * width + channel), own);
+          };
         },
         [=](std::int64_t channel, Real sum) { total[channel] = sum; });
   }
@@ -55,9 +63,14 @@ struct ChannelMoments {
                                         const Channels& of_row) const {
     const std::int64_t width = channels;
     of_row.sums(
-        [=](std::int64_t place, std::int64_t channel) {
-          const Real apart = toReal(x[place * width + channel]) - toReal(x[channel]);
-          return TwoValues{apart, apart * apart};
+        [=](auto pack, std::int64_t channel) {
+          const auto first = pack.load(x + channel);
+          return [=](std::int64_t place) {
+            const auto apart = pack.map([](Real value, Real from) { return value - from; },
+                                        pack.load(x + place * width + channel), first);
+            return TwoOf<typename decltype(pack)::Values>{
+                apart, pack.map([](Real value) { return value * value; }, apart)};
+          };
         },
         [=](std::int64_t channel, const TwoValues& sums) {
           const Real apart = sums.first / count, squares_about = sums.second - sums.first * apart;
@@ -117,6 +130,11 @@ struct GradientSums {
   Real *sum, *product;
   std::int64_t channels, places;
 
+  bool aligned() const {
+    return alignedForPacks(in, out, grad, statistics.mean, statistics.inverse, scale, shift) &&
+           statistics.row_stride % values_per_pack == 0;
+  }
+
   template <class Channels>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
     const Act local = act;
@@ -127,14 +145,29 @@ struct GradientSums {
     Stored* g = grad + begin;
     Real *sums = sum + row * channels, *products = product + row * channels;
     of_row.sums(
-        [=](std::int64_t place, std::int64_t channel) {
-          const std::int64_t i = place * width + channel;
-          const Real of_y = toReal(y[i]), apart = toReal(x[i]) - middle[channel],
-                     z = Act::needs_argument ? apart * (inverse[channel] * factor[channel]) + offset[channel]
-                                             : of_y;
-          if (changes) g[i] = fromReal<Stored>(toReal(g[i]) * local.derivative(z, of_y));
-          const Real gradient = toReal(g[i]);
-          return TwoValues{gradient, gradient * apart};
+        [=](auto pack, std::int64_t channel) {
+          const auto mean = pack.load(middle + channel), shifted = pack.load(offset + channel),
+                     slope = pack.map([](Real a, Real b) { return a * b; }, pack.load(inverse + channel),
+                                      pack.load(factor + channel));
+          return [=](std::int64_t place) {
+            const std::int64_t i = place * width + channel;
+            const auto of_y = pack.load(y + i),
+                       apart =
+                           pack.map([](Real value, Real of) { return value - of; }, pack.load(x + i), mean);
+            auto gradient = pack.load(g + i);
+            if constexpr (changes) {
+              gradient = pack.map(
+                  [=](Real of_out, Real out_value, Real from_mean, Real of_channel, Real to) {
+                    const Real z = Act::needs_argument ? from_mean * of_channel + to : out_value;
+                    return toReal(fromReal<Stored>(of_out * local.derivative(z, out_value)));
+                  },
+                  gradient, of_y, apart, slope, shifted);
+              pack.store(g + i, gradient);
+            }
+            return TwoOf<typename decltype(pack)::Values>{
+                gradient,
+                pack.map([](Real of_z, Real from_mean) { return of_z * from_mean; }, gradient, apart)};
+          };
         },
         [=](std::int64_t channel, const TwoValues& total) {
           sums[channel] = total.first;

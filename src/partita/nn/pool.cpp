@@ -22,7 +22,9 @@ struct ChannelMean {
     Stored* to = out + row * channels;
     const std::int64_t width = channels;
     of_row.sum(
-        [=](std::int64_t place, std::int64_t channel) { return toReal(from[place * width + channel]); },
+        [=](auto pack, std::int64_t channel) {
+          return [=](std::int64_t place) { return pack.load(from + place * width + channel); };
+        },
         [=](std::int64_t channel, Real sum) { to[channel] = fromReal<Stored>(sum * share); });
   }
 };
@@ -44,6 +46,9 @@ template <class Body>
 struct OfBlock {
   Body body;
   std::int64_t first[3];
+
+  bool aligned() const { return body.aligned(); }
+
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
     const WindowPlan& w = body.w;
     PlaceAt window{at.row, at.z + first[0], at.y + first[1], at.x + first[2], 0};
@@ -135,6 +140,7 @@ void GlobalAveragePool::forward(const ExecSpace& space, const Pass&, const Typed
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
     forEachImage(space, "partita::GlobalAveragePool::forward_kernel", in.rows, places, channels(),
+                 alignedForPacks(in.as<Stored>()),
                  ChannelMean<Stored>{in.as<Stored>(), out.as<Stored>(), places, channels()});
   });
 }

@@ -63,6 +63,28 @@ KOKKOS_INLINE_FUNCTION void forCovering(const WindowPlan& w, const Covering (&ax
         body((z * w.out[1] + y) * w.out[2] + x, z, y, x);
 }
 
+/// What is done with values, or with vectors of them.
+struct Sum {
+  template <class Values>
+  KOKKOS_INLINE_FUNCTION Values operator()(const Values& a, const Values& b) const {
+    return a + b;
+  }
+};
+struct Times {
+  Real factor;
+  template <class Values>
+  KOKKOS_INLINE_FUNCTION Values operator()(const Values& values) const {
+    return values * factor;
+  }
+};
+struct IfEqual {
+  template <class Values>
+  KOKKOS_INLINE_FUNCTION Values operator()(const Values& a, const Values& b, const Values& yes,
+                                           const Values& no) const {
+    return a == b ? yes : no;
+  }
+};
+
 template <class Stored>
 struct Largest {
   WindowPlan w;
@@ -70,6 +92,8 @@ struct Largest {
   Stored* out;
   Real* place;
   std::int64_t channels;
+
+  bool aligned() const { return alignedForPacks(in, out, place); }
 
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
@@ -80,9 +104,14 @@ struct Largest {
       auto best = lanes.all(-Real(INFINITY)), here = lanes.all(0);
       forInside(w, inside, [&](std::int64_t number) {
         const auto value = lanes.load(image + number * channels + channel);
-        const auto keep = (value <= best) | (best != best); // NaN is the largest value: it must not disappear
-        here = keep ? here : lanes.all(static_cast<Real>(number));
-        best = keep ? best : value;
+        here = lanes.map( // NaN is the largest value: it must not disappear
+            [](const auto& own, const auto& most, const auto& its_place, const auto& other_place) {
+              return (own <= most) | (most != most) ? its_place : other_place;
+            },
+            value, best, here, lanes.all(static_cast<Real>(number)));
+        best = lanes.map(
+            [](const auto& own, const auto& most) { return (own <= most) | (most != most) ? most : own; },
+            value, best);
       });
       lanes.store(values + channel, best);
       lanes.store(chosen + channel, here);
@@ -107,6 +136,8 @@ struct LargestGradientOfTile {
   Stored* grad_in;
   std::int64_t channels;
 
+  bool aligned() const { return alignedForPacks(place, grad_out, grad_in); }
+
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
     Stored* image = grad_in + window.row * placesOf(w.in) * channels;
@@ -116,7 +147,7 @@ struct LargestGradientOfTile {
                  gradient = lanes.load(grad_out + first + channel), none = lanes.all(0);
       forInside(w, inside, [&](std::int64_t number) {
         lanes.store(image + number * channels + channel,
-                    chosen == lanes.all(static_cast<Real>(number)) ? gradient : none);
+                    lanes.map(IfEqual(), chosen, lanes.all(static_cast<Real>(number)), gradient, none));
       });
     });
   }
@@ -130,6 +161,8 @@ struct LargestGradient {
   Stored* grad_in;
   std::int64_t channels;
 
+  bool aligned() const { return alignedForPacks(place, grad_out, grad_in); }
+
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
     const Covering covering[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
     const std::int64_t first = at.row * placesOf(w.out) * channels;
@@ -140,7 +173,9 @@ struct LargestGradient {
       const auto number = lanes.all(own), none = lanes.all(0);
       forCovering(w, covering, [&](std::int64_t window, std::int64_t, std::int64_t, std::int64_t) {
         const std::int64_t of_window = first + window * channels + channel;
-        sums += lanes.load(place + of_window) == number ? lanes.load(grad_out + of_window) : none;
+        sums = lanes.map(Sum(), sums,
+                         lanes.map(IfEqual(), lanes.load(place + of_window), number,
+                                   lanes.load(grad_out + of_window), none));
       });
       lanes.store(to + channel, sums);
     });
@@ -159,6 +194,8 @@ struct Mean {
   Stored* out;
   std::int64_t channels;
 
+  bool aligned() const { return alignedForPacks(in, out); }
+
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
     const Stored* image = in + window.row * placesOf(w.in) * channels;
@@ -166,9 +203,10 @@ struct Mean {
     Stored* values = out + window.index * channels;
     coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       auto sums = lanes.all(0);
-      forInside(w, inside,
-                [&](std::int64_t number) { sums += lanes.load(image + number * channels + channel); });
-      lanes.store(values + channel, sums * share);
+      forInside(w, inside, [&](std::int64_t number) {
+        sums = lanes.map(Sum(), sums, lanes.load(image + number * channels + channel));
+      });
+      lanes.store(values + channel, lanes.map(Times{share}, sums));
     });
   }
 };
@@ -181,13 +219,15 @@ struct MeanGradientOfTile {
   Stored* grad_in;
   std::int64_t channels;
 
+  bool aligned() const { return alignedForPacks(grad_out, grad_in); }
+
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
     Stored* image = grad_in + window.row * placesOf(w.in) * channels;
     const Stored* gradients = grad_out + window.index * channels;
     const Real share = shareOf(inside);
     coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
-      const auto gradient = lanes.load(gradients + channel) * share;
+      const auto gradient = lanes.map(Times{share}, lanes.load(gradients + channel));
       forInside(w, inside,
                 [&](std::int64_t number) { lanes.store(image + number * channels + channel, gradient); });
     });
@@ -201,6 +241,8 @@ struct MeanGradient {
   Stored* grad_in;
   std::int64_t channels;
 
+  bool aligned() const { return alignedForPacks(grad_out, grad_in); }
+
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
     const Covering covering[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
     const Stored* gradients = grad_out + at.row * placesOf(w.out) * channels;
@@ -209,7 +251,9 @@ struct MeanGradient {
       auto sums = lanes.all(0);
       forCovering(w, covering, [&](std::int64_t window, std::int64_t z, std::int64_t y, std::int64_t x) {
         const Inside inside[3] = {{w, 0, z}, {w, 1, y}, {w, 2, x}};
-        sums += lanes.load(gradients + window * channels + channel) * shareOf(inside);
+        sums =
+            lanes.map(Sum(), sums,
+                      lanes.map(Times{shareOf(inside)}, lanes.load(gradients + window * channels + channel)));
       });
       lanes.store(to + channel, sums);
     });

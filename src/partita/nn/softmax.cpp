@@ -83,16 +83,25 @@ struct CrossEntropyRow {
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
     const Stored* z = logits + i * count;
-    const std::int64_t best = row.placeOfLargest(z, count);
-    const Real largest = toReal(z[best]), product = targetProduct(row, i, z, largest);
     Stored* g = grad == nullptr ? nullptr : grad + i * count;
-    Real sum = 0;
+    std::int64_t best = 0;
+    Real largest = 0, sum = 0;
     bool kept = false; // do the exponentials lie in the gradient?
-    if constexpr (!Row::recomputes && is_real<Stored>) {
-      kept = g != nullptr;
-      if (kept) sum = expRow(row, z, largest, Real(1), count, g);
+    if constexpr (Row::recomputes) {
+      const auto found = row.softmaxOf(z, count);
+      best = found.place;
+      largest = found.largest;
+      sum = found.sum;
+    } else {
+      best = row.placeOfLargest(z, count);
+      largest = toReal(z[best]);
+      if constexpr (is_real<Stored>) {
+        kept = g != nullptr;
+        if (kept) sum = expRow(row, z, largest, Real(1), count, g);
+      }
+      if (!kept) sum = expSum(row, z, largest, count);
     }
-    if (!kept) sum = expSum(row, z, largest, count);
+    const Real product = targetProduct(row, i, z, largest);
     const Real loss = log(sum) - product, correct = best == classes(i) ? Real(1) : Real(0);
     const Real scale = weight.value() / sum + (loss - loss); // NaN with an infinite loss
     if (kept) {

@@ -25,6 +25,19 @@ constexpr std::int64_t paddedWidth(std::int64_t columns, std::int64_t padding = 
   return (columns + padding - 1) / padding * padding;
 }
 
+/// Groups of rows for which norms add up the gradients of their parameters one by one; 0: they are not
+/// grouped, because single threads compute rows.
+constexpr std::int64_t normGroups(std::int64_t rows) {
+#if defined(PARTITA_DEVICE) || defined(PARTITA_ROW_TEAMS)
+  constexpr std::int64_t rows_at_once = 4, most = 512; // enough to keep a device busy
+  const std::int64_t groups = (rows + rows_at_once - 1) / rows_at_once;
+  return groups < most ? groups : most;
+#else
+  (void)rows;
+  return 0;
+#endif
+}
+
 /// Layers that look up tokens sort them on devices: a digit of 256 values at a time, in blocks of places.
 constexpr std::int64_t sort_digits = 256, sort_block = 128;
 

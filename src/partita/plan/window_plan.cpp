@@ -73,6 +73,14 @@ bool isVolume(const Shape& shape) {
   return shape.size() == 4;
 }
 
+bool WindowPlan::evenlyPadded() const {
+  for (int a = 0; a < 3; ++a) {
+    const std::int64_t left = in[a] + 2 * before[a] - dilation[a] * (kernel[a] - 1) - 1;
+    if (left < 0 || left / stride[a] + 1 != out[a]) return false;
+  }
+  return true;
+}
+
 Shape shapeOf(std::int64_t channels, const WindowPlan& windows, const Shape& in) {
   Shape shape{channels};
   for (std::size_t a = isVolume(in) ? 0 : 1; a < 3; ++a) shape.push_back(windows.out[a]);

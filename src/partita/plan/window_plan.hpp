@@ -16,6 +16,8 @@ struct WindowPlan {
   std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
   /// Places of an axis that windows see, with padding.
   std::int64_t seen(int a) const { return (out[a] - 1) * stride[a] + dilation[a] * (kernel[a] - 1) + 1; }
+  /// Does the padding before an image, if it is also that after it, give the outputs that are wanted?
+  bool evenlyPadded() const;
 };
 
 bool isImage(const Shape& shape);  ///< {channels, rows, columns}

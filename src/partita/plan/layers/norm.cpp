@@ -124,11 +124,13 @@ class NormRules : public LayerRules {
     return (_centred ? 2 : 1) * positionsOf(plan.in);
   }
   std::int64_t halfScratch(const LayerPlan&, std::int64_t) const override { return 0; }
-  /// Gradients of the parameters while parts add them up, and room for what arrives.
-  std::int64_t workValues(const LayerPlan& plan, std::int64_t) const override {
-    if (!plan.part || !plan.part->by_positions) return 0;
-    const std::int64_t values = (_centred ? 2 : 1) * plan.in.back();
-    return values + values / plan.part->parts + 1;
+  /// Gradients of the parameters of groups of rows, and after them those that parts add up, and room for
+  /// what arrives.
+  std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
+    const std::int64_t values = (_centred ? 2 : 1) * plan.in.back(),
+                       of_groups = values * normGroups(rows * positionsOf(plan.in));
+    if (!plan.part || !plan.part->by_positions) return of_groups;
+    return of_groups + values + values / plan.part->parts + 1;
   }
 
   LayerStep step(const LayerPlan& plan) const override {

@@ -120,10 +120,12 @@ TEST_CASE("Pooling of images and volumes", "[gradient]") {
     LayerSpec spec = layer(type);
     check(spec, {2, 4, 6});
     check(spec, {2, 5, 7}); // the last places are dropped
+    check(spec, {8, 2, 4}); // channels that devices read together
     spec.pool.kernel = {{3, 2}};
     spec.pool.stride = {{2, 1}};
     spec.pool.padding = {{1}};
     check(spec, {2, 5, 6}); // windows overlap
+    check(spec, {8, 3, 2});
     spec.pool.padding = {{0}, true};
     check(spec, {1, 6, 5});
     spec = layer(type);
@@ -135,6 +137,7 @@ TEST_CASE("Pooling of images and volumes", "[gradient]") {
 
 TEST_CASE("Global-average-pool and flatten", "[gradient]") {
   check(layer("global-average-pool"), {3, 4, 5});
+  check(layer("global-average-pool"), {8, 2, 3});
   check(layer("global-average-pool"), {2, 3, 4, 5});
   check(layer("flatten"), {3, 4, 5});
 }
@@ -161,6 +164,7 @@ TEST_CASE("Batch-norm of vectors, images and volumes", "[gradient]") {
   for (const Activation activation : {Activation::identity, Activation::tanh, Activation::gelu}) {
     check(layer("batch-norm", activation), {5});
     check(layer("batch-norm", activation), {3, 4, 5});
+    check(layer("batch-norm", activation), {8, 3, 2});
     check(layer("batch-norm", activation), {2, 3, 2, 3});
   }
 }
@@ -170,6 +174,7 @@ TEST_CASE("group-norm of vectors, images and volumes", "[gradient]") {
   for (const std::int64_t groups : {1, 2, 6}) {
     spec.group_norm.groups = groups;
     if (groups < 6) check(spec, {6}); // groups of one value make the output constant
+    if (groups < 6) check(spec, {8, 3, 2});
     check(spec, {6, 3, 4});
     check(spec, {6, 2, 3, 2});
   }

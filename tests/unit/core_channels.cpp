@@ -1,4 +1,4 @@
-#include "partita/core/channels.hpp"
+#include "partita/core/channel_sums.hpp"
 #include "partita/core/image_layout.hpp"
 
 #include "support/catch.hpp"

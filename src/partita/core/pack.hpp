@@ -94,4 +94,11 @@ KOKKOS_INLINE_FUNCTION bool alignedForPacks(const Numbers*... operands) {
   return ((reinterpret_cast<std::uintptr_t>(operands) % bytes == 0) && ...);
 }
 
+/// Two values of a channel, or of each channel of a pack, which are summed at the same time.
+template <class Values>
+struct TwoOf {
+  Values first, second;
+};
+using TwoValues = TwoOf<Real>;
+
 } // namespace partita

@@ -1,6 +1,7 @@
 #include "partita/nn/convolution.hpp"
 
 #include "partita/comm/part_exchange.hpp"
+#include "partita/core/channel_sums.hpp"
 #include "partita/core/packs.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"

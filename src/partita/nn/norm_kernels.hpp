@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/core/channel_sums.hpp"
 #include "partita/core/packs.hpp"
 #include "partita/core/rows.hpp"
 #include "partita/core/typed_span.hpp"

@@ -1,5 +1,6 @@
 #include "partita/nn/pool.hpp"
 
+#include "partita/core/channel_sums.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/pool_kernels.hpp"
 

@@ -1,0 +1,177 @@
+#pragma once
+
+#include "partita/core/channels.hpp"
+
+/// Sums over the places of images [rows, places, channels], for each channel of a row. They have the same
+/// bits in each run.
+namespace partita {
+
+/// Sums over the places of a row, which one thread computes.
+struct ChannelsOfThread {
+  std::int64_t places, channels;
+
+  /// With at = value(pack, channel), calls take(channel, at(0) + at(1) + ...) for each channel, where `pack`
+  /// is a Pack of the channels from this one on, and at(place) a value of each of them; it may change the
+  /// elements that it is called for.
+  template <class Value, class Take>
+  KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
+    const std::int64_t count = places;
+    forLanes(0, channels, [&](auto lanes, std::int64_t first) {
+      constexpr int width = decltype(lanes)::count, at_once = 4; // partial sums, which do not wait for others
+      Real own[at_once][width] = {};
+      std::int64_t place = 0;
+      for (; place + at_once <= count; place += at_once) {
+        for (int k = 0; k < at_once; ++k) {
+          PARTITA_LANES
+          for (int lane = 0; lane < width; ++lane) own[k][lane] += value(Pack<1>(), first + lane)(place + k);
+        }
+      }
+      for (; place < count; ++place) {
+        PARTITA_LANES
+        for (int lane = 0; lane < width; ++lane) own[0][lane] += value(Pack<1>(), first + lane)(place);
+      }
+      PARTITA_LANES
+      for (int lane = 0; lane < width; ++lane)
+        take(first + lane, (own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]));
+    });
+  }
+
+  /// The same for two values: at(place) is a TwoOf.
+  template <class Value, class Take>
+  KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
+    const std::int64_t count = places;
+    forLanes(0, channels, [&](auto lanes, std::int64_t first) {
+      constexpr int width = decltype(lanes)::count, at_once = 4;
+      Real own[at_once][width] = {}, other[at_once][width] = {};
+      const auto add = [&](int k, std::int64_t place) {
+        PARTITA_LANES
+        for (int lane = 0; lane < width; ++lane) {
+          const TwoValues two = value(Pack<1>(), first + lane)(place);
+          own[k][lane] += two.first;
+          other[k][lane] += two.second;
+        }
+      };
+      std::int64_t place = 0;
+      for (; place + at_once <= count; place += at_once)
+        for (int k = 0; k < at_once; ++k) add(k, place + k);
+      for (; place < count; ++place) add(0, place);
+      PARTITA_LANES
+      for (int lane = 0; lane < width; ++lane)
+        take(first + lane, TwoValues{(own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]),
+                                     (other[0][lane] + other[2][lane]) + (other[1][lane] + other[3][lane])});
+    });
+  }
+};
+
+/// The same for some channels by a team: lanes of places first, in which a thread has `Width` channels, then
+/// the sums of pairs of lanes until one is left.
+template <int Width>
+struct ChannelsOfTeam {
+  static constexpr int channels_per_team = 32, threads_per_place = channels_per_team / Width,
+                       lanes = Width == 1 ? 32 : 128;
+  using P = Pack<Width>;
+  using Scratch = Kokkos::View<TwoValues[lanes][channels_per_team], ExecSpace::scratch_memory_space,
+                               Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  const Team::member_type& member;
+  Scratch partial;
+  std::int64_t places, first;
+  int count;
+
+  template <class Value, class Take>
+  KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
+    sums(
+        [&](P pack, std::int64_t channel) {
+          const auto at = value(pack, channel);
+          return [=](std::int64_t place) { return TwoOf<typename P::Values>{at(place), P::all(0)}; };
+        },
+        [&](std::int64_t channel, const TwoValues& total) { take(channel, total.first); });
+  }
+
+  template <class Value, class Take>
+  KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(member, lanes), [&](int lane) {
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count / Width), [&](int pack) {
+        const auto at = value(P(), first + pack * Width);
+        const auto add = [](Real a, Real b) { return a + b; };
+        TwoOf<typename P::Values> own{P::all(0), P::all(0)};
+        for (std::int64_t place = lane; place < places; place += lanes) {
+          const auto more = at(place);
+          own = {P::map(add, own.first, more.first), P::map(add, own.second, more.second)};
+        }
+        for (int k = 0; k < Width; ++k)
+          partial(lane, pack * Width + k) = {P::at(own.first, k), P::at(own.second, k)};
+      });
+    });
+    member.team_barrier();
+    for (int half = lanes / 2; half > 0; half /= 2) {
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(member, half), [&](int lane) {
+        Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count), [&](int channel) {
+          partial(lane, channel).first += partial(lane + half, channel).first;
+          partial(lane, channel).second += partial(lane + half, channel).second;
+        });
+      });
+      member.team_barrier();
+    }
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count),
+                         [&](int channel) { take(first + channel, partial(0, channel)); });
+    member.team_barrier();
+  }
+};
+
+namespace detail {
+
+template <class Body>
+struct ThreadSums {
+  Body body;
+  std::int64_t places, channels;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const {
+    const Body local = body;
+    local(row, ChannelsOfThread{places, channels});
+  }
+};
+
+template <class Body, class Channels>
+struct TeamSums {
+  Body body;
+  std::int64_t places, channels, teams_per_row;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
+    constexpr int most = Channels::channels_per_team;
+    const std::int64_t team = member.league_rank(), row = team / teams_per_row,
+                       first = (team - row * teams_per_row) * most, left = channels - first;
+    body(row, Channels{member, typename Channels::Scratch(member.team_scratch(0)), places, first,
+                       left < most ? static_cast<int>(left) : most});
+  }
+};
+
+template <class Channels, class Body>
+void teamSums(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t places,
+              std::int64_t channels, const Body& body) {
+  constexpr int most = Channels::channels_per_team;
+  const std::int64_t teams_per_row = (channels + most - 1) / most;
+  const auto teams = static_cast<int>(rows * teams_per_row);
+  using Policy =
+      Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<Channels::lanes * Channels::threads_per_place>>;
+  Policy policy = device_is_host ? Policy(space, teams, 1)
+                                 : Policy(space, teams, Channels::lanes, Channels::threads_per_place);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Channels::Scratch::shmem_size())));
+  Kokkos::parallel_for(label, policy, TeamSums<Body, Channels>{body, places, channels, teams_per_row});
+}
+
+} // namespace detail
+
+/// Calls body(row, channels) for the rows, where `channels` is a ChannelsOfThread, or a ChannelsOfTeam for
+/// some of the channels of the row. If `aligned` is set, all operands may be read in packs.
+template <class Body>
+void forEachImage(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t places,
+                  std::int64_t channels, bool aligned, const Body& body) {
+  if constexpr (row_teams) {
+    if (aligned && channels % values_per_pack == 0)
+      return detail::teamSums<ChannelsOfTeam<values_per_pack>>(space, label, rows, places, channels, body);
+    detail::teamSums<ChannelsOfTeam<1>>(space, label, rows, places, channels, body);
+  } else {
+    Kokkos::parallel_for(label, Range(space, 0, rows), detail::ThreadSums<Body>{body, places, channels});
+  }
+}
+
+} // namespace partita

@@ -91,7 +91,7 @@ struct ChannelsOfTeam {
   KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
     Kokkos::parallel_for(Kokkos::TeamThreadRange(member, lanes), [&](int lane) {
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count / Width), [&](int pack) {
-        const auto at = value(P(), first + pack * Width);
+        const auto at = value(P(), first + std::int64_t{pack} * Width);
         const auto add = [](Real a, Real b) { return a + b; };
         TwoOf<typename P::Values> own{P::all(0), P::all(0)};
         for (std::int64_t place = lane; place < places; place += lanes) {

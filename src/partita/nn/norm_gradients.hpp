@@ -171,7 +171,8 @@ template <class Stored, class Parameter>
 bool addInGroups(const ExecSpace& space, std::int64_t groups, const NormOperands<Stored, Parameter>& operands,
                  Real* sums) {
   if constexpr (row_teams) {
-    constexpr std::int64_t scratch_values = 48 * 1024 / sizeof(Real), most = 4;
+    constexpr std::int64_t scratch_bytes = 48 << 10,
+                           scratch_values = scratch_bytes / std::int64_t{sizeof(Real)}, most = 4;
     const auto threads = static_cast<int>(std::min(most, scratch_values / operands.sums()));
     if (threads == 0) return false;
     if (operands.aligned())

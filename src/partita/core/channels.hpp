@@ -28,25 +28,7 @@ template <int Count>
 struct Lanes;
 
 template <>
-struct Lanes<1> {
-  static constexpr int count = 1;
-  using Values = Real;
-
-  KOKKOS_INLINE_FUNCTION static Real all(Real value) { return value; }
-  template <class Stored>
-  KOKKOS_INLINE_FUNCTION static Real load(const Stored* from) {
-    return toReal(*from);
-  }
-  template <class Stored>
-  KOKKOS_INLINE_FUNCTION static void store(Stored* to, Real value) {
-    *to = fromReal<Stored>(value);
-  }
-  /// function(operand, ...) for each lane; the types of its parameters are those of numbers or of vectors.
-  template <class Function, class... Operands>
-  KOKKOS_INLINE_FUNCTION static Real map(const Function& function, const Operands&... operands) {
-    return function(operands...);
-  }
-};
+struct Lanes<1> : Pack<1> {};
 
 #ifdef PARTITA_LANE_VECTORS
 template <class Number, int Count>
@@ -84,6 +66,7 @@ struct Lanes {
       memcpy(to, &halves, sizeof halves);
     }
   }
+  /// The function gets whole vectors; that of a Pack gets numbers.
   template <class Function, class... Operands>
   KOKKOS_INLINE_FUNCTION static Values map(const Function& function, const Operands&... operands) {
     return function(operands...);
@@ -97,25 +80,7 @@ struct Lanes {
 #else
 /// On devices a pack, whose address is a multiple of 16 bytes.
 template <>
-struct Lanes<values_per_pack> {
-  static constexpr int count = values_per_pack;
-  using P = Pack<count>;
-  using Values = P::Values;
-
-  KOKKOS_INLINE_FUNCTION static Values all(Real value) { return P::all(value); }
-  template <class Stored>
-  KOKKOS_INLINE_FUNCTION static Values load(const Stored* from) {
-    return P::load(from);
-  }
-  template <class Stored>
-  KOKKOS_INLINE_FUNCTION static void store(Stored* to, const Values& values) {
-    P::store(to, values);
-  }
-  template <class Function, class... Operands>
-  KOKKOS_INLINE_FUNCTION static Values map(const Function& function, const Operands&... operands) {
-    return P::map(function, operands...);
-  }
-};
+struct Lanes<values_per_pack> : Pack<values_per_pack> {};
 #endif
 
 /// Calls body(lanes, first of them) for channels [begin, end), as many at a time as possible.

@@ -142,6 +142,7 @@ def main():
     name = parser.parse_args().model
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.backends.cudnn.benchmark = True
+    print(f"PyTorch {torch.__version__}", flush=True)
     # What matters most comes first, because compiling takes long.
     for precision, compiled in (("bf16", False), ("bf16", True), ("float", False), ("tf32", False), ("float", True),
                                 ("tf32", True)):

@@ -218,11 +218,9 @@ def product_rate(kit, precision):
 def ours(kit, name):
     """The median of five intervals of about half a second, and the share of the rate of products."""
     batch = MODELS[name][1]
-    every = 3
-    for precision, slower in (("bf16", 1), ("float", 4)):  # intervals of floats are about as long
-        if precision == "bf16":
-            probe, _ = interval_rates(kit, name, precision, 3, 1)
-            every = min(2000, max(3, int(0.5 * probe[0] / batch))) if probe else 3
+    probe, _ = interval_rates(kit, name, "bf16", 3, 1)
+    every = min(2000, max(3, int(0.5 * probe[0] / batch))) if probe else 3
+    for precision, slower in (("bf16", 1), ("float", 4)):  # float steps take about four times as long
         rates, flops = interval_rates(kit, name, precision, max(3, every // slower), 5)
         what = f"{name} {precision}: Partita"
         if not rates:

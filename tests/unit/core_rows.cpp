@@ -36,17 +36,22 @@ struct Shift {
   }
 };
 
+enum class By { threads, warps, teams };
+
 struct Shifted {
   Values values;
-  explicit Shifted(std::int64_t rows, std::int64_t width, bool teams) {
+  Shifted(std::int64_t rows, std::int64_t width, By by, std::int64_t rows_per_team = 1) {
     Values start(static_cast<std::size_t>(rows * (width + 3)));
     const Values numbers = normals(rows * width, 3);
     for (std::int64_t i = 0; i < rows; ++i)
       std::copy_n(numbers.begin() + i * width, width, start.begin() + i * (width + 3));
     const Matrix matrix = matrixOf(rows, width + 3, start);
     const Shift body{matrix, width};
-    if (teams)
-      Kokkos::parallel_for("teams", detail::rowTeams(space, rows, width), detail::TeamRows<Shift>{body});
+    if (by == By::teams)
+      Kokkos::parallel_for("teams", detail::rowTeams(space, rows), detail::TeamRows<Shift>{body});
+    else if (by == By::warps)
+      Kokkos::parallel_for("warps", detail::warpTeams(space, rows, rows_per_team),
+                           detail::WarpRows<Shift>{body, rows, rows_per_team});
     else
       Kokkos::parallel_for("threads", Range(space, 0, rows), detail::ThreadRows<Shift>{body});
     values = valuesOf(matrix);
@@ -69,12 +74,16 @@ Values columnSums(const Matrix& matrix, const Values& start, bool accumulate) {
 
 } // namespace
 
-TEST_CASE("Rows: teams come to the numbers of threads", "[core]") {
+TEST_CASE("Rows: warps and teams come to the numbers of threads", "[core]") {
   for (const std::int64_t width : {2, 31, 100, 3000}) {
     const std::int64_t rows = 7;
-    const Shifted threads(rows, width, false), teams(rows, width, true);
+    const Shifted threads(rows, width, By::threads), teams(rows, width, By::teams);
     INFO("rows of " << width);
     CHECK(relativeError(teams.values, threads.values) < 1e-6);
+    for (const std::int64_t rows_per_team : {1, 3, 8}) { // seven rows are no multiple of three
+      const Shifted warps(rows, width, By::warps, rows_per_team);
+      CHECK(relativeError(warps.values, threads.values) < 1e-6);
+    }
     for (std::int64_t i = 0; i < rows; ++i) {
       const double* row = &threads.values[static_cast<std::size_t>(i * (width + 3))];
       CHECK(row[static_cast<std::int64_t>(row[width + 2])] == 0.0); // the largest, less itself

@@ -105,8 +105,8 @@ TEST_CASE("Every kernel has a label of ours", "[core]") {
   // These files pass on the label of their caller. Loops of a team within a kernel have none.
   const std::set<std::string> pass_on{"loops.hpp",  "rows.hpp",  "channels.hpp", "channel_sums.hpp",
                                       "places.hpp", "packs.hpp", "pool.cpp",     "typed_matrix.cpp"};
-  const auto kernels =
-      findAll(sources, "parallel_(?:for|reduce|scan)\\( ?(?! ?Kokkos::T)(\"[^\"]*|label,|.)");
+  const auto kernels = findAll(
+      sources, "parallel_(?:for|reduce|scan)\\( ?(?! ?(?:Kokkos::T|threads\\.range))(\"[^\"]*|label,|.)");
   const auto loops = findAll(
       sources,
       "[^d] "

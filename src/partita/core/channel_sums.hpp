@@ -64,14 +64,19 @@ struct ChannelsOfThread {
 };
 
 /// The same for some channels by a team: lanes of places first, in which a thread has `Width` channels, then
-/// the sums of pairs of lanes until one is left.
+/// groups of lanes, then all.
 template <int Width>
 struct ChannelsOfTeam {
   static constexpr int channels_per_team = 32, threads_per_place = channels_per_team / Width,
-                       lanes = Width == 1 ? 32 : 128;
+                       lanes = Width == 1                     ? 32
+                               : sizeof(Real) > sizeof(float) ? 64
+                                                              : 128,
+                       lanes_per_group = Width == 1 ? 4 : 16;
   using P = Pack<Width>;
-  using Scratch = Kokkos::View<TwoValues[lanes][channels_per_team], ExecSpace::scratch_memory_space,
-                               Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  using Scratch = Kokkos::View<TwoValues[Width][lanes + 1][threads_per_place],
+                               ExecSpace::scratch_memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  static_assert(sizeof(TwoValues) * Width * (lanes + 1) * threads_per_place <= (48 << 10),
+                "a team's memory is within what every GPU has");
   const Team::member_type& member;
   Scratch partial;
   std::int64_t places, first;
@@ -98,23 +103,36 @@ struct ChannelsOfTeam {
           const auto more = at(place);
           own = {P::map(add, own.first, more.first), P::map(add, own.second, more.second)};
         }
-        for (int k = 0; k < Width; ++k)
-          partial(lane, pack * Width + k) = {P::at(own.first, k), P::at(own.second, k)};
+        for (int k = 0; k < Width; ++k) partial(k, lane, pack) = {P::at(own.first, k), P::at(own.second, k)};
       });
     });
     member.team_barrier();
-    for (int half = lanes / 2; half > 0; half /= 2) {
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(member, half), [&](int lane) {
-        Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count), [&](int channel) {
-          partial(lane, channel).first += partial(lane + half, channel).first;
-          partial(lane, channel).second += partial(lane + half, channel).second;
-        });
-      });
-      member.team_barrier();
-    }
-    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count),
-                         [&](int channel) { take(first + channel, partial(0, channel)); });
+    constexpr int groups = lanes / lanes_per_group;
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, groups * count), [&](int item) {
+      const int group = item / count, channel = item - group * count;
+      addLanes(channel, group * lanes_per_group, lanes_per_group, 1);
+    });
     member.team_barrier();
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), [&](int channel) {
+      addLanes(channel, 0, groups, lanes_per_group);
+      take(first + channel, partialOf(channel, 0));
+    });
+    member.team_barrier();
+  }
+
+ private:
+  /// Neighbouring threads write neighbouring values of a pack, and read others in different banks.
+  KOKKOS_INLINE_FUNCTION TwoValues& partialOf(int channel, int lane) const {
+    return partial(channel % Width, lane, channel / Width);
+  }
+  /// The first of so many lanes, `step` apart, becomes the sum of all.
+  KOKKOS_INLINE_FUNCTION void addLanes(int channel, int lane, int many, int step) const {
+    TwoValues sum = partialOf(channel, lane);
+    for (int k = 1; k < many; ++k) {
+      const TwoValues more = partialOf(channel, lane + k * step);
+      sum = {sum.first + more.first, sum.second + more.second};
+    }
+    partialOf(channel, lane) = sum;
   }
 };
 

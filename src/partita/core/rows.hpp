@@ -3,9 +3,11 @@
 #include "partita/core/math.hpp"
 #include "partita/core/packs.hpp"
 
+#include <algorithm>
+
 /// Kernels that reduce and rewrite the rows of a matrix. A kernel is written once, with the operations of a
-/// `row`: on a host back end one thread has a row, and on a device a team, whose threads access neighbouring
-/// values together, unless rows are very short. Sums have the same bits in each run: their order depends on
+/// `row`: on a host back end one thread has a row, and on a device a warp, or a team if rows are long, whose
+/// threads access neighbouring values together. Sums have the same bits in each run: their order depends on
 /// the size of the row and of the team alone.
 namespace partita {
 
@@ -112,12 +114,18 @@ class OnlineSoftmax {
     found = {Kokkos::reduction_identity<Real>::max(), Kokkos::reduction_identity<std::int64_t>::min(),
              Real(0)};
   }
-  KOKKOS_INLINE_FUNCTION static void add(Found& found, Real value, std::int64_t place) {
-    const Real above = value - found.largest, e = rowExp(above > 0 ? -above : above);
-    if (above > 0)
-      found = {value, place, found.sum * e + 1};
-    else
-      found.sum += e;
+  /// Adds the values of a Pack, which begin at a place.
+  template <class P>
+  KOKKOS_INLINE_FUNCTION static void add(Found& found, const typename P::Values& values, std::int64_t first) {
+    Real largest = found.largest;
+    for (int k = 0; k < P::count; ++k) largest = P::at(values, k) > largest ? P::at(values, k) : largest;
+    if (largest > found.largest) {
+      for (int k = P::count - 1; k >= 0; --k)
+        if (P::at(values, k) == largest) found.place = first + k;
+      found.sum *= rowExp(found.largest - largest);
+      found.largest = largest;
+    }
+    for (int k = 0; k < P::count; ++k) found.sum += rowExp(P::at(values, k) - largest);
   }
   KOKKOS_INLINE_FUNCTION void join(Found& into, const Found& other) const {
     const bool takes =
@@ -164,12 +172,20 @@ class PackedRow {
 
   KOKKOS_INLINE_FUNCTION std::int64_t items() const { return _items; }
 
+  /// Calls body(pack, its values, the place of the first), where `pack` is a Pack<1> for the values that are
+  /// left.
+  template <class Body>
+  KOKKOS_INLINE_FUNCTION void visitPack(std::int64_t item, const Body& body) const {
+    using Many = Pack<values_per_pack>;
+    if (item >= _packs) return body(Pack<1>(), toReal(_values[placeOf(item)]), placeOf(item));
+    body(Many(), Many::load(_values + placeOf(item)), placeOf(item));
+  }
   /// Calls body(value, its place) for the values of an item.
   template <class Body>
   KOKKOS_INLINE_FUNCTION void visit(std::int64_t item, const Body& body) const {
-    if (item >= _packs) return body(toReal(_values[placeOf(item)]), placeOf(item));
-    const auto pack = Pack<values_per_pack>::load(_values + placeOf(item));
-    for (int k = 0; k < values_per_pack; ++k) body(pack.of[k], placeOf(item) + k);
+    visitPack(item, [&](auto pack, const auto& values, std::int64_t first) {
+      for (int k = 0; k < pack.count; ++k) body(pack.at(values, k), first + k);
+    });
   }
   /// to[place] = function(value, place) for the values of an item.
   template <class Function>
@@ -195,12 +211,35 @@ class PackedRow {
 
 } // namespace detail
 
-/// The operations of a row that a team computes. All threads of the team call them together and get the same
+/// All threads of a team.
+struct WholeTeam {
+  const Team::member_type& member;
+
+  KOKKOS_INLINE_FUNCTION auto range(std::int64_t count) const {
+    return Kokkos::TeamVectorRange(member, count);
+  }
+  KOKKOS_INLINE_FUNCTION auto one() const { return Kokkos::PerTeam(member); }
+  KOKKOS_INLINE_FUNCTION void wait() const { member.team_barrier(); }
+};
+
+/// A thread of a team, with its vector lanes, which Kokkos keeps in step: on devices a warp.
+struct Warp {
+  const Team::member_type& member;
+
+  KOKKOS_INLINE_FUNCTION auto range(std::int64_t count) const {
+    return Kokkos::ThreadVectorRange(member, count);
+  }
+  KOKKOS_INLINE_FUNCTION auto one() const { return Kokkos::PerThread(member); }
+  KOKKOS_INLINE_FUNCTION void wait() const {}
+};
+
+/// The operations of a row that several threads compute. All of them call these together and get the same
 /// results; after `each`, `map` and `once` every thread sees what they have written. `each` and `map` may
 /// overwrite what was reduced before them. Sums have a fixed order, which is a tree.
-struct RowOfTeam {
+template <class Threads>
+struct SharedRow {
   static constexpr bool recomputes = true;
-  const Team::member_type& member;
+  Threads threads;
 
   template <class Value>
   KOKKOS_INLINE_FUNCTION auto sum(std::int64_t count, const Value& value) const {
@@ -211,7 +250,7 @@ struct RowOfTeam {
     using Number = decltype(value(std::int64_t{0}));
     Number total = 0;
     Kokkos::parallel_reduce(
-        Kokkos::TeamVectorRange(member, count), [&](std::int64_t i, Number& own) { own += value(i); }, total);
+        threads.range(count), [&](std::int64_t i, Number& own) { own += value(i); }, total);
     return total;
   }
   template <class Value>
@@ -239,9 +278,11 @@ struct RowOfTeam {
     const detail::PackedRow<Stored> row(values, count, alignedForPacks(values));
     Softmax::Found found;
     Kokkos::parallel_reduce(
-        Kokkos::TeamVectorRange(member, row.items()),
+        threads.range(row.items()),
         [&](std::int64_t item, Softmax::Found& own) {
-          row.visit(item, [&](Real value, std::int64_t place) { Softmax::add(own, value, place); });
+          row.visitPack(item, [&](auto pack, const auto& values, std::int64_t first) {
+            Softmax::add<decltype(pack)>(own, values, first);
+          });
         },
         Softmax(found));
     if (found.place < count) return found;
@@ -255,7 +296,7 @@ struct RowOfTeam {
     const detail::PackedRow<Stored> row(values, count, alignedForPacks(values));
     Number total = 0;
     Kokkos::parallel_reduce(
-        Kokkos::TeamVectorRange(member, row.items()),
+        threads.range(row.items()),
         [&](std::int64_t item, Number& own) {
           row.visit(item, [&](Real value, std::int64_t place) { own += function(value, place); });
         },
@@ -266,21 +307,20 @@ struct RowOfTeam {
   KOKKOS_INLINE_FUNCTION void map(const Stored* from, Stored* to, std::int64_t count,
                                   const Function& function) const {
     const detail::PackedRow<Stored> row(from, count, alignedForPacks(from, to));
-    member.team_barrier(); // others may still read what is overwritten now
-    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, row.items()),
-                         [&](std::int64_t item) { row.map(item, to, function); });
-    member.team_barrier();
+    threads.wait(); // others may still read what is overwritten now
+    Kokkos::parallel_for(threads.range(row.items()), [&](std::int64_t item) { row.map(item, to, function); });
+    threads.wait();
   }
   template <class Body>
   KOKKOS_INLINE_FUNCTION void each(std::int64_t count, const Body& body) const {
-    member.team_barrier(); // others may still read what is overwritten now
-    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), body);
-    member.team_barrier();
+    threads.wait(); // others may still read what is overwritten now
+    Kokkos::parallel_for(threads.range(count), body);
+    threads.wait();
   }
   template <class Body>
   KOKKOS_INLINE_FUNCTION void once(const Body& body) const {
-    Kokkos::single(Kokkos::PerTeam(member), body);
-    member.team_barrier();
+    Kokkos::single(threads.one(), body);
+    threads.wait();
   }
 
  private:
@@ -288,10 +328,13 @@ struct RowOfTeam {
   KOKKOS_INLINE_FUNCTION std::int64_t firstLargest(std::int64_t count, std::int64_t items,
                                                    const Look& look) const {
     detail::FirstLargest::Found found;
-    Kokkos::parallel_reduce(Kokkos::TeamVectorRange(member, items), look, detail::FirstLargest(found));
+    Kokkos::parallel_reduce(threads.range(items), look, detail::FirstLargest(found));
     return found.place < count ? found.place : 0; // none is found if all are NaN or -infinity
   }
 };
+
+using RowOfTeam = SharedRow<WholeTeam>;
+using RowOfWarp = SharedRow<Warp>;
 
 namespace detail {
 
@@ -305,30 +348,56 @@ template <class Body>
 struct TeamRows {
   Body body;
   KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
-    body(static_cast<std::int64_t>(member.league_rank()), RowOfTeam{member});
+    body(static_cast<std::int64_t>(member.league_rank()), RowOfTeam{{member}});
   }
 };
 
-/// Rows so short that a thread has one also on a device.
-constexpr std::int64_t short_row = 8;
+template <class Body>
+struct WarpRows {
+  Body body;
+  std::int64_t rows, rows_per_team;
+  KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
+    const std::int64_t first = member.league_rank() * rows_per_team, left = rows - first;
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(member, left < rows_per_team ? left : rows_per_team),
+                         [&](std::int64_t i) { body(first + i, RowOfWarp{{member}}); });
+  }
+};
 
-/// One warp for short rows, which need no barrier, and eight for long ones.
-inline Team rowTeams(const ExecSpace& space, std::int64_t rows, std::int64_t width) {
+/// Rows so short that a thread has one also on a device, and rows that a warp has.
+constexpr std::int64_t thread_row = 8, warp_row = 2048;
+
+inline Team rowTeams(const ExecSpace& space, std::int64_t rows) {
   const int teams = static_cast<int>(rows);
-  if constexpr (device_is_host) return Team(space, teams, 1);
-  return Team(space, teams, width > 2048 ? 8 : 1, 32);
+  return device_is_host ? Team(space, teams, 1) : Team(space, teams, 8, 32);
+}
+
+/// Blocks of several warps fill a device better than those of one, if there are many.
+inline std::int64_t rowsPerTeam(std::int64_t rows) {
+  constexpr std::int64_t teams_wanted = 1024, most = 8;
+  return std::max(std::int64_t{1}, std::min(most, rows / teams_wanted));
+}
+
+inline Team warpTeams(const ExecSpace& space, std::int64_t rows, std::int64_t rows_per_team) {
+  const auto teams = static_cast<int>((rows + rows_per_team - 1) / rows_per_team);
+  return device_is_host ? Team(space, teams, 1) : Team(space, teams, static_cast<int>(rows_per_team), 32);
 }
 
 } // namespace detail
 
-/// Calls body(i, row) for the rows i < rows, of about `width` values each; `row` is a RowOfThread or a
-/// RowOfTeam.
+/// Calls body(i, row) for the rows i < rows, of about `width` values each; `row` is a RowOfThread, a
+/// RowOfWarp or a RowOfTeam.
 template <class Body>
 void forEachRow(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t width,
                 const Body& body) {
   if constexpr (row_teams) {
-    if (width > detail::short_row) {
-      Kokkos::parallel_for(label, detail::rowTeams(space, rows, width), detail::TeamRows<Body>{body});
+    if (width > detail::warp_row) {
+      Kokkos::parallel_for(label, detail::rowTeams(space, rows), detail::TeamRows<Body>{body});
+      return;
+    }
+    if (width > detail::thread_row) {
+      const std::int64_t rows_per_team = detail::rowsPerTeam(rows);
+      Kokkos::parallel_for(label, detail::warpTeams(space, rows, rows_per_team),
+                           detail::WarpRows<Body>{body, rows, rows_per_team});
       return;
     }
   }

@@ -1,16 +1,19 @@
 #pragma once
 
+#include "partita/core/pack.hpp"
 #include "partita/core/rows.hpp"
 #include "partita/kernels/attend_tiles.hpp"
 
 /// Causal attention by teams, for devices. A team has a tile of queries or of keys of one head, and goes
 /// through the tiles of the others in order, so that all sums have a fixed order and nothing is added
-/// atomically. The tiles of a step lie in the team's scratch memory. A work item has 2 x 2 values of a
-/// product, or one where heads are so wide that their small tiles would leave threads idle.
+/// atomically. The tiles of a step lie in the team's scratch memory, from which a thread reads four
+/// neighbouring values at once. A work item has 2 x 2 or 2 x 4 values of a product, or one where heads are so
+/// wide that their small tiles would leave threads idle.
 namespace partita::attention_teams {
 
 using detail::Head;
 using detail::no_score;
+using Four = Pack<4>;
 
 constexpr std::int64_t warp = 32, team_size = 8 * warp; // threads of a team
 
@@ -18,47 +21,79 @@ constexpr std::int64_t warp = 32, team_size = 8 * warp; // threads of a team
 template <int Bound>
 constexpr std::int64_t tile_size = 2048 * sizeof(float) / (Bound * sizeof(Real));
 
-/// A tile in scratch memory: rows of one head, padded so that neighbouring threads read different banks.
-template <int Bound>
-struct ScratchTile {
-  static constexpr std::int64_t row = Bound + 1, size = tile_size<Bound> * row;
+/// Calls body(i, j) for a matrix: the threads of a team have rows, and their lanes columns. As for the
+/// operations of rows, the body may overwrite what was read before, and all see what it has written.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void forMatrix(const Team::member_type& member, std::int64_t rows,
+                                      std::int64_t columns, const Body& body) {
+  member.team_barrier();
+  Kokkos::parallel_for(Kokkos::TeamThreadRange(member, rows), [&](std::int64_t i) {
+    Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, columns), [&](std::int64_t j) { body(i, j); });
+  });
+  member.team_barrier();
+}
+
+/// A matrix in scratch memory. Rows are padded: neighbouring threads then read different banks, and each row
+/// begins at a multiple of four values.
+template <std::int64_t Rows, std::int64_t Columns>
+struct ScratchMatrix {
+  static constexpr std::int64_t row = Columns + Four::count, size = Rows * row;
   Real* values;
 
   KOKKOS_INLINE_FUNCTION Real& operator()(std::int64_t i, std::int64_t j) const {
     return values[i * row + j];
   }
+  /// The values of columns j to j + 3; j is a multiple of four.
+  KOKKOS_INLINE_FUNCTION Four::Values four(std::int64_t i, std::int64_t j) const {
+    return Four::load(values + i * row + j);
+  }
+};
 
+/// Rows of one head; columns up to a multiple of four are 0.
+template <int Bound>
+struct ScratchTile : ScratchMatrix<tile_size<Bound>, Bound> {
   /// Copies `count` rows of `width` values, `stride` apart; rows after them become 0.
-  KOKKOS_INLINE_FUNCTION void load(const RowOfTeam& team, const Real* from, std::int64_t stride,
+  KOKKOS_INLINE_FUNCTION void load(const Team::member_type& member, const Real* from, std::int64_t stride,
                                    std::int64_t count, std::int64_t width) const {
-    Real* to = values;
-    team.each(tile_size<Bound> * width, [=](std::int64_t element) {
-      const std::int64_t i = element / width, j = element - i * width;
-      to[i * row + j] = i < count ? from[i * stride + j] : Real(0);
+    const ScratchTile to = *this;
+    const std::int64_t columns = (width + Four::count - 1) / Four::count * Four::count;
+    forMatrix(member, tile_size<Bound>, columns, [=](std::int64_t i, std::int64_t j) {
+      to(i, j) = i < count && j < width ? from[i * stride + j] : Real(0);
     });
   }
 };
 
 /// Scores of a tile of queries and a tile of keys.
 template <int Bound>
-struct Scores {
-  static constexpr std::int64_t row = tile_size<Bound> + 1, size = tile_size<Bound> * row;
-  Real* values;
-  KOKKOS_INLINE_FUNCTION Real& operator()(std::int64_t i, std::int64_t j) const {
-    return values[i * row + j];
-  }
-};
+using Scores = ScratchMatrix<tile_size<Bound>, tile_size<Bound>>;
 
 /// The team's scratch memory, given out from first to last.
-struct ScratchMemory {
-  Real* next;
+class ScratchMemory {
+ public:
+  KOKKOS_INLINE_FUNCTION ScratchMemory(const Team::member_type& member, std::int64_t values)
+      : _next(static_cast<Real*>(
+            member.team_scratch(0).get_shmem_aligned(values * sizeof(Real), Four::count * sizeof(Real)))) {}
+
   template <class Part>
   KOKKOS_INLINE_FUNCTION Part take() {
-    Real* begin = next;
-    next += Part::size;
-    return Part{begin};
+    Part part;
+    part.values = take(Part::size);
+    return part;
   }
+  KOKKOS_INLINE_FUNCTION Real* take(std::int64_t count) {
+    Real* begin = _next;
+    _next += count;
+    return begin;
+  }
+
+ private:
+  Real* _next;
 };
+
+KOKKOS_INLINE_FUNCTION Real product(const Four::Values& a, const Four::Values& b, Real sum) {
+  for (int k = 0; k < Four::count; ++k) sum += a.of[k] * b.of[k];
+  return sum;
+}
 
 /// Calls store(i, j, <a_i, b_j>) for all rows i of A and j of B.
 template <int Bound, class Store>
@@ -69,7 +104,7 @@ KOKKOS_INLINE_FUNCTION void forProducts(const RowOfTeam& team, const ScratchTile
     team.each(size * size, [=](std::int64_t item) {
       const std::int64_t i = item / size, j = item - i * size;
       Real sum = 0;
-      for (std::int64_t k = 0; k < width; ++k) sum += a(i, k) * b(j, k);
+      for (std::int64_t k = 0; k < width; k += Four::count) sum = product(a.four(i, k), b.four(j, k), sum);
       store(i, j, sum);
     });
     return;
@@ -77,12 +112,13 @@ KOKKOS_INLINE_FUNCTION void forProducts(const RowOfTeam& team, const ScratchTile
   team.each(half * half, [=](std::int64_t item) {
     const std::int64_t i = item / half, j = item - i * half;
     Real first = 0, second = 0, third = 0, fourth = 0;
-    for (std::int64_t k = 0; k < width; ++k) {
-      const Real left = a(i, k), low = a(i + half, k), right = b(j, k), far = b(j + half, k);
-      first += left * right;
-      second += left * far;
-      third += low * right;
-      fourth += low * far;
+    for (std::int64_t k = 0; k < width; k += Four::count) {
+      const auto left = a.four(i, k), low = a.four(i + half, k), right = b.four(j, k),
+                 far = b.four(j + half, k);
+      first = product(left, right, first);
+      second = product(left, far, second);
+      third = product(low, right, third);
+      fourth = product(low, far, fourth);
     }
     store(i, j, first);
     store(i, j + half, second);
@@ -91,33 +127,38 @@ KOKKOS_INLINE_FUNCTION void forProducts(const RowOfTeam& team, const ScratchTile
   });
 }
 
-/// to(i, c) += sum over k of weight(i, k) b(k, c), for `count` rows of `to`, which are `stride` apart.
-template <int Bound, class Weight>
-KOKKOS_INLINE_FUNCTION void addProduct(const RowOfTeam& team, const Weight& weight,
+/// to[c] = before to[c] + sum[c] for the first `count` values of four.
+KOKKOS_INLINE_FUNCTION void addFour(Real* to, std::int64_t count, Real before, const Four::Values& sum) {
+  const auto add = [=](Real old, Real more) { return before * old + more; };
+  if (count >= Four::count && reinterpret_cast<std::uintptr_t>(to) % (Four::count * sizeof(Real)) == 0)
+    return Four::store(to, Four::map(add, Four::load(to), sum));
+  for (int c = 0; c < Four::count; ++c)
+    if (c < count) to[c] = add(to[c], sum.of[c]);
+}
+
+/// to(i, c) = before(i) to(i, c) + sum over k of weight(i, k) b(k, c), for `count` rows of `to`, which are
+/// `stride` apart; weights(i, k) are those of k to k + 3.
+template <int Bound, class Weights, class Before>
+KOKKOS_INLINE_FUNCTION void addProduct(const RowOfTeam& team, const Weights& weights,
                                        const ScratchTile<Bound>& b, Real* to, std::int64_t stride,
-                                       std::int64_t count, std::int64_t width) {
-  constexpr std::int64_t half = tile_size<Bound> / 2;
-  const std::int64_t columns = (width + 1) / 2;
-  team.each(half * columns, [=](std::int64_t item) {
-    const std::int64_t i = item / columns, c = item - i * columns;
-    const std::int64_t far =
-        c + columns < width ? c + columns : c; // the last column of an odd width stands alone
-    Real first = 0, second = 0, third = 0, fourth = 0;
-    for (std::int64_t k = 0; k < tile_size<Bound>; ++k) {
-      const Real upper = weight(i, k), lower = weight(i + half, k), left = b(k, c), right = b(k, far);
-      first += upper * left;
-      second += upper * right;
-      third += lower * left;
-      fourth += lower * right;
+                                       std::int64_t count, std::int64_t width, const Before& before) {
+  constexpr int size = tile_size<Bound>, half = size / 2;
+  const int groups = static_cast<int>((width + Four::count - 1) / Four::count);
+  team.each(std::int64_t{half} * groups, [=](std::int64_t item) {
+    const int i = static_cast<int>(item) / groups, c = Four::count * (static_cast<int>(item) - i * groups);
+    Four::Values upper = Four::all(0), lower = Four::all(0);
+    for (int k = 0; k < size; k += Four::count) {
+      const Four::Values above = weights(i, k), below = weights(i + half, k);
+      for (int l = 0; l < Four::count; ++l) {
+        const Four::Values right = b.four(k + l, c);
+        for (int j = 0; j < Four::count; ++j) {
+          upper.of[j] += above.of[l] * right.of[j];
+          lower.of[j] += below.of[l] * right.of[j];
+        }
+      }
     }
-    if (i < count) {
-      to[i * stride + c] += first;
-      if (far != c) to[i * stride + far] += second;
-    }
-    if (i + half < count) {
-      to[(i + half) * stride + c] += third;
-      if (far != c) to[(i + half) * stride + far] += fourth;
-    }
+    if (i < count) addFour(to + i * stride + c, width - c, before(i), upper);
+    if (i + half < count) addFour(to + (i + half) * stride + c, width - c, before(i + half), lower);
   });
 }
 
@@ -146,7 +187,8 @@ template <int Bound>
 Team teams(const ExecSpace& space, const AttentionShape& shape, std::int64_t scratch_values) {
   const auto count = static_cast<int>(shape.samples * shape.heads * Place<Bound>::tilesOf(shape.positions));
   Team policy = device_is_host ? Team(space, count, 1) : Team(space, count, team_size / warp, warp);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_values * sizeof(Real))));
+  const std::int64_t values = scratch_values + Four::count; // the first may have to be aligned
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(values * sizeof(Real))));
   return policy;
 }
 
@@ -163,24 +205,25 @@ struct Forward {
   KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
     const Place<Bound> place(shape, member);
     const Head head = place.head;
-    const RowOfTeam team{member};
-    ScratchMemory memory{static_cast<Real*>(member.team_scratch(0).get_shmem(scratch * sizeof(Real)))};
+    const RowOfTeam team{{member}};
+    ScratchMemory memory(member, scratch);
     const auto queries = memory.take<Tile>(), keys = memory.take<Tile>(), values = memory.take<Tile>();
     const auto scores = memory.take<Scores<Bound>>();
-    Real *most = memory.next, *sum = most + tile_size<Bound>, *correction = sum + tile_size<Bound>;
+    Real *const most = memory.take(tile_size<Bound>), *const sum = memory.take(tile_size<Bound>),
+                *const correction = memory.take(tile_size<Bound>);
     const std::int64_t begin = place.begin, rows = place.count(begin), width = head.width;
     Real* own = out + head.output(begin);
     const std::int64_t stride = head.out_row;
-    queries.load(team, qkv + head.query(begin), head.row, rows, width);
+    queries.load(member, qkv + head.query(begin), head.row, rows, width);
     team.each(tile_size<Bound>, [=](std::int64_t i) {
       most[i] = no_score;
       sum[i] = 0;
     });
-    team.each(rows * width, [=](std::int64_t e) { own[e / width * stride + e % width] = 0; });
+    forMatrix(member, rows, width, [=](std::int64_t i, std::int64_t j) { own[i * stride + j] = 0; });
     for (std::int64_t key = 0; key < begin + rows; key += tile_size<Bound>) {
       const std::int64_t count = place.count(key);
-      keys.load(team, qkv + head.key(key), head.row, count, width);
-      values.load(team, qkv + head.value(key), head.row, count, width);
+      keys.load(member, qkv + head.key(key), head.row, count, width);
+      values.load(member, qkv + head.value(key), head.row, count, width);
       const Real scale = head.scale;
       forProducts<Bound>(team, queries, keys, width, [=](std::int64_t i, std::int64_t j, Real product) {
         scores(i, j) = j < count && key + j <= begin + i ? scale * product : no_score;
@@ -206,13 +249,12 @@ struct Forward {
           most[i] = top;
         });
       });
-      member.team_barrier();
-      team.each(rows * width,
-                [=](std::int64_t e) { own[e / width * stride + e % width] *= correction[e / width]; });
-      addProduct<Bound>(team, scores, values, own, stride, rows, width);
+      addProduct<Bound>(
+          team, [=](std::int64_t i, std::int64_t k) { return scores.four(i, k); }, values, own, stride, rows,
+          width, [=](std::int64_t i) { return correction[i]; });
     }
     Real* logarithms = log_sums + head.statistics + begin;
-    team.each(rows * width, [=](std::int64_t e) { own[e / width * stride + e % width] /= sum[e / width]; });
+    forMatrix(member, rows, width, [=](std::int64_t i, std::int64_t j) { own[i * stride + j] /= sum[i]; });
     team.each(rows, [=](std::int64_t i) { logarithms[i] = most[i] + log(sum[i]); });
   }
 };
@@ -254,23 +296,25 @@ struct Backward {
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
     const Place<Bound> place(shape, member);
-    const RowOfTeam team{member};
-    ScratchMemory memory{static_cast<Real*>(member.team_scratch(0).get_shmem(scratch * sizeof(Real)))};
+    const RowOfTeam team{{member}};
+    ScratchMemory memory(member, scratch);
     Pair<Bound> pair{memory.take<Tile>(), memory.take<Tile>(),          memory.take<Tile>(),
                      memory.take<Tile>(), memory.take<Scores<Bound>>(), memory.take<Scores<Bound>>()};
-    clear(team, place);
+    clear(member, place);
     if (OfQueries) {
-      loadQueries(team, place, pair, place.begin);
+      loadQueries(member, place, pair, place.begin);
       for (std::int64_t key = 0; key <= place.begin; key += tile_size<Bound>) {
-        loadKeys(team, place, pair, key);
+        loadKeys(member, place, pair, key);
         pair.compute(team, place, place.begin, key, log_sums, along);
-        addProduct<Bound>(team, pair.slopes, pair.keys, grad_qkv + place.head.query(place.begin),
-                          place.head.row, place.count(place.begin), place.head.width);
+        const auto slopes = pair.slopes;
+        add(
+            team, place, [=](std::int64_t i, std::int64_t k) { return slopes.four(i, k); }, pair.keys,
+            grad_qkv + place.head.query(place.begin));
       }
     } else {
-      loadKeys(team, place, pair, place.begin);
+      loadKeys(member, place, pair, place.begin);
       for (std::int64_t query = place.begin; query < place.head.positions; query += tile_size<Bound>) {
-        loadQueries(team, place, pair, query);
+        loadQueries(member, place, pair, query);
         pair.compute(team, place, query, place.begin, log_sums, along);
         addTurned(team, place, pair.weights, pair.grads, grad_qkv + place.head.value(place.begin));
         addTurned(team, place, pair.slopes, pair.queries, grad_qkv + place.head.key(place.begin));
@@ -278,34 +322,45 @@ struct Backward {
     }
   }
 
-  KOKKOS_INLINE_FUNCTION void loadQueries(const RowOfTeam& team, const Place<Bound>& place,
+  KOKKOS_INLINE_FUNCTION void loadQueries(const Team::member_type& member, const Place<Bound>& place,
                                           const Pair<Bound>& pair, std::int64_t first) const {
     const Head& head = place.head;
-    pair.queries.load(team, qkv + head.query(first), head.row, place.count(first), head.width);
-    pair.grads.load(team, grad_out + head.output(first), head.out_row, place.count(first), head.width);
+    pair.queries.load(member, qkv + head.query(first), head.row, place.count(first), head.width);
+    pair.grads.load(member, grad_out + head.output(first), head.out_row, place.count(first), head.width);
   }
 
-  KOKKOS_INLINE_FUNCTION void loadKeys(const RowOfTeam& team, const Place<Bound>& place,
+  KOKKOS_INLINE_FUNCTION void loadKeys(const Team::member_type& member, const Place<Bound>& place,
                                        const Pair<Bound>& pair, std::int64_t first) const {
     const Head& head = place.head;
-    pair.keys.load(team, qkv + head.key(first), head.row, place.count(first), head.width);
-    pair.values.load(team, qkv + head.value(first), head.row, place.count(first), head.width);
+    pair.keys.load(member, qkv + head.key(first), head.row, place.count(first), head.width);
+    pair.values.load(member, qkv + head.value(first), head.row, place.count(first), head.width);
   }
 
-  /// to(j, c) += sum over i of scores(i, j) rows(i, c)
+  /// to(i, c) += sum over k of weight(i, k) rows(k, c), for the positions of the team.
+  template <class Weights>
+  KOKKOS_INLINE_FUNCTION void add(const RowOfTeam& team, const Place<Bound>& place, const Weights& weights,
+                                  const Tile& rows, Real* to) const {
+    addProduct<Bound>(team, weights, rows, to, place.head.row, place.count(place.begin), place.head.width,
+                      [](std::int64_t) { return Real(1); });
+  }
+
+  /// The same with scores(k, i).
   KOKKOS_INLINE_FUNCTION void addTurned(const RowOfTeam& team, const Place<Bound>& place,
                                         const Scores<Bound>& scores, const Tile& rows, Real* to) const {
-    const auto turned = [=](std::int64_t j, std::int64_t i) { return scores(i, j); };
-    addProduct<Bound>(team, turned, rows, to, place.head.row, place.count(place.begin), place.head.width);
+    const auto turned = [=](std::int64_t i, std::int64_t k) {
+      return Four::Values{{scores(k, i), scores(k + 1, i), scores(k + 2, i), scores(k + 3, i)}};
+    };
+    add(team, place, turned, rows, to);
   }
 
-  KOKKOS_INLINE_FUNCTION void clear(const RowOfTeam& team, const Place<Bound>& place) const {
+  KOKKOS_INLINE_FUNCTION void clear(const Team::member_type& member, const Place<Bound>& place) const {
     const Head head = place.head;
-    const std::int64_t width = head.width, count = place.count(place.begin), first = head.query(place.begin);
+    const std::int64_t first = head.query(place.begin);
     Real* to = grad_qkv;
     for (std::int64_t third = OfQueries ? 0 : 1; third < (OfQueries ? 1 : 3); ++third) {
       const std::int64_t offset = first + third * head.out_row;
-      team.each(count * width, [=](std::int64_t e) { to[offset + e / width * head.row + e % width] = 0; });
+      forMatrix(member, place.count(place.begin), head.width,
+                [=](std::int64_t i, std::int64_t j) { to[offset + i * head.row + j] = 0; });
     }
   }
 };

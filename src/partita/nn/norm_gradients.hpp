@@ -122,34 +122,42 @@ struct NormGradients {
     const Stored *x = operands.in + row * width, *dy = operands.grad_out + row * width;
     const Parameter* g = operands.factor;
     const Real mean = operands.statistics.mean(row), inverse = operands.statistics.inverse(row);
-    const bool centred = operands.statistics.centred;
     TwoValues found{0, 0}; // the sums of e and of e (x - mean)
     Kokkos::parallel_reduce(
         Kokkos::ThreadVectorRange(member, packs),
-        [&](std::int64_t pack, TwoValues& sum) {
+        [&](std::int64_t pack, TwoValues& sum) { // without stores, so that it need not wait for each load
           const std::int64_t j = pack * P::count;
           const auto of_y = P::load(dy + j), of_x = P::load(x + j), of_g = P::load(g + j);
           for (int k = 0; k < P::count; ++k) {
-            const Real slope = P::at(of_y, k), apart = P::at(of_x, k) - mean, e = P::at(of_g, k) * slope;
+            const Real e = P::at(of_g, k) * P::at(of_y, k);
             sum.first += e;
-            sum.second += e * apart;
-            own[k * packs + pack] += slope * apart * inverse;
-            if (centred) own[width + k * packs + pack] += slope;
+            sum.second += e * (P::at(of_x, k) - mean);
           }
         },
         detail::SumOfTwo(found));
-    if (operands.grad_in == nullptr) return;
-    Stored* dx = operands.grad_in + row * width;
+    Stored* const dx = operands.grad_in == nullptr ? nullptr : operands.grad_in + row * width;
     const Real share = Real(1) / static_cast<Real>(width), along = share * inverse * found.second,
-               average = centred ? share * found.first : Real(0);
+               average = operands.statistics.centred ? share * found.first : Real(0);
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, packs), [&](std::int64_t pack) {
       const std::int64_t j = pack * P::count;
-      P::store(dx + j, P::map(
-                           [=](Real of_y, Real of_x, Real of_g) {
-                             return inverse * (of_g * of_y - average - (of_x - mean) * inverse * along);
-                           },
-                           P::load(dy + j), P::load(x + j), P::load(g + j)));
+      const auto of_y = P::load(dy + j),
+                 hat = P::map([=](Real of_x) { return (of_x - mean) * inverse; }, P::load(x + j));
+      if (dx != nullptr)
+        P::store(dx + j,
+                 P::map([=](Real slope, Real normalised,
+                            Real of_g) { return inverse * (of_g * slope - average - normalised * along); },
+                        of_y, hat, P::load(g + j)));
+      addTo(own + pack, packs,
+            P::map([](Real slope, Real normalised) { return slope * normalised; }, of_y, hat));
+      if (operands.statistics.centred) addTo(own + width + pack, packs, of_y);
     });
+  }
+
+  /// Reads all sums before it writes one.
+  KOKKOS_INLINE_FUNCTION static void addTo(Real* sums, std::int64_t step, const typename P::Values& values) {
+    Real sum[P::count];
+    for (int k = 0; k < P::count; ++k) sum[k] = sums[k * step] + P::at(values, k);
+    for (int k = 0; k < P::count; ++k) sums[k * step] = sum[k];
   }
 };
 
@@ -190,8 +198,10 @@ template <class Stored, class Parameter, class Gradient>
 void addGroups(const ExecSpace& space, std::int64_t groups, const NormOperands<Stored, Parameter>& operands,
                const Real* sums, Gradient* factor, Gradient* shift, bool keep) {
   const std::int64_t width = operands.width, size = operands.sums();
-  sumColumns(space, "partita::Norm::factor_sums", groups, width, ValuesOf<Real>{sums, size}, factor, keep);
-  if (operands.statistics.centred)
+  const bool together = shift == factor + width;
+  sumColumns(space, "partita::Norm::factor_sums", groups, together ? size : width, ValuesOf<Real>{sums, size},
+             factor, keep);
+  if (operands.statistics.centred && !together)
     sumColumns(space, "partita::Norm::shift_sums", groups, width, ValuesOf<Real>{sums + width, size}, shift,
                keep);
 }

@@ -222,7 +222,7 @@ struct WholeTeam {
   KOKKOS_INLINE_FUNCTION void wait() const { member.team_barrier(); }
 };
 
-/// A thread of a team, with its vector lanes, which Kokkos keeps in step: on devices a warp.
+/// A thread of a team with its vector lanes: on devices a warp.
 struct Warp {
   const Team::member_type& member;
 
@@ -230,7 +230,10 @@ struct Warp {
     return Kokkos::ThreadVectorRange(member, count);
   }
   KOKKOS_INLINE_FUNCTION auto one() const { return Kokkos::PerThread(member); }
-  KOKKOS_INLINE_FUNCTION void wait() const {}
+  /// Lanes may drift apart; on NVIDIA devices they meet where one of them does something alone.
+  KOKKOS_INLINE_FUNCTION void wait() const {
+    Kokkos::single(Kokkos::PerThread(member), []() {});
+  }
 };
 
 /// The operations of a row that several threads compute. All of them call these together and get the same

@@ -73,8 +73,7 @@ struct ChannelsOfTeam {
                                                               : 128,
                        lanes_per_group = Width == 1 ? 4 : 16;
   using P = Pack<Width>;
-  using Scratch = Kokkos::View<TwoValues[Width][lanes + 1][threads_per_place],
-                               ExecSpace::scratch_memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  using Scratch = ScratchView<TwoValues[Width][lanes + 1][threads_per_place]>;
   static_assert(sizeof(TwoValues) * Width * (lanes + 1) * threads_per_place <= (48 << 10),
                 "a team's memory is within what every GPU has");
   const Team::member_type& member;

@@ -130,8 +130,7 @@ struct ColumnSums {
 template <class Body, class Stored>
 struct TeamColumnSums {
   static constexpr int lanes = 128, columns_per_team = 8;
-  using Scratch = Kokkos::View<Real[lanes][columns_per_team], ExecSpace::scratch_memory_space,
-                               Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  using Scratch = ScratchView<Real[lanes][columns_per_team]>;
   Body body;
   std::int64_t rows, columns;
   Stored* sums;

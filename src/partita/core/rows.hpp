@@ -162,7 +162,8 @@ class SumOfTwo {
   TwoValues& _sums;
 };
 
-/// A row as work for a team: packs of its values if they may be read in packs, then the values that are left.
+/// A row as work for several threads: packs of its values if they may be read in packs, then the values that
+/// are left.
 template <class Stored>
 class PackedRow {
  public:
@@ -230,7 +231,7 @@ struct Warp {
     return Kokkos::ThreadVectorRange(member, count);
   }
   KOKKOS_INLINE_FUNCTION auto one() const { return Kokkos::PerThread(member); }
-  /// Lanes may drift apart; on NVIDIA devices they meet where one of them does something alone.
+  /// Lanes may drift apart; on NVIDIA devices `single` ends with a barrier for them.
   KOKKOS_INLINE_FUNCTION void wait() const {
     Kokkos::single(Kokkos::PerThread(member), []() {});
   }

@@ -54,6 +54,11 @@ using Team = Kokkos::TeamPolicy<ExecSpace>;
 /// Teams of up to 1024 threads, the most that a device allows: compilers then give each of them few
 /// registers.
 using LargeTeam = Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<1024>>;
+/// Scratch memory of a team. Neighbours in the last extent are neighbours in memory, which is not what a
+/// device would choose.
+template <class Data>
+using ScratchView = Kokkos::View<Data, Kokkos::LayoutRight, ExecSpace::scratch_memory_space,
+                                 Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
 /// The first `rows` rows of a matrix, without a copy.
 inline Matrix topRows(const Matrix& matrix, std::int64_t rows) {

@@ -17,7 +17,7 @@ using Four = Pack<4>;
 
 constexpr std::int64_t warp = 32, team_size = 8 * warp; // threads of a team
 
-/// Positions of a tile: five tiles and two matrices of scores fit into 48 KiB.
+/// Positions of a tile: four tiles and two matrices of scores fit into 48 KiB.
 template <int Bound>
 constexpr std::int64_t tile_size = 2048 * sizeof(float) / (Bound * sizeof(Real));
 

@@ -81,8 +81,7 @@ struct FactorGradient {
 /// dJ/dy x^ and then, for layer-norm, dJ/dy.
 template <class P, class Stored, class Parameter>
 struct NormGradients {
-  using Scratch =
-      Kokkos::View<Real*, ExecSpace::scratch_memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  using Scratch = ScratchView<Real*>;
   NormOperands<Stored, Parameter> operands;
   Real* sums;        // [groups, sums of the parameters]
   std::int64_t size; // of a group

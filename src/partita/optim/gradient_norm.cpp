@@ -102,7 +102,8 @@ void GradientNorm::measure(const ExecSpace& space, const TypedSpan& gradients,
                ChunkSquares<Stored>{static_cast<const Stored*>(gradients.data), _parts.data() + _tensors,
                                     _squares.data() + _tensors});
   });
-  forEachRow(space, "partita::GradientNorm::tensors_kernel", _tensors, chunks,
+  // How a tensor is added up must not depend on what else this rank has.
+  forEachRow(space, "partita::GradientNorm::tensors_kernel", _tensors, chunk_size,
              TensorSquares{_parts.data(), _squares.data(), _inverse_scale.inKernel()});
 }
 

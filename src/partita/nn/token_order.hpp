@@ -55,7 +55,7 @@ struct AddSorted {
       Real values[read_ahead];
       for (int k = 0; k < read_ahead; ++k)
         values[k] = has(j + k, of_table) ? toReal(grad[order.places[j + k] * width + column]) : Real(0);
-      for (int k = 0; k < read_ahead; ++k) sum += values[k];
+      for (const Real value : values) sum += value;
     }
     *to = sum;
   }

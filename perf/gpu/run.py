@@ -179,10 +179,10 @@ def memcheck(kit):
         output, code = kit.run([tool, "--tool", check, "--error-exitcode", 9, "partita_unit_tests", QUICK, "-d", "yes"],
                                100, check)
         ended = len(re.findall(r"^[\d.]+ s: ", output, re.MULTILINE))
-        found = re.findall(r"^=+ (?!COMPUTE-SANITIZER)(.*)", output, re.MULTILINE)  # says nothing else if it is stopped
+        found = re.findall(r"^=+ (?!COMPUTE-SANITIZER)(.*)", output, re.MULTILINE)  # its summary comes at the end
         late = code == 124 and ended and not found and "FAILED" not in output
         yield row(f"{check} of kernels", code == 0 or late,
-                  note=f"stopped after {ended} tests, nothing found" if late else last_line(output))
+                  note=f"stopped after {ended} tests, nothing found" if late else found[0] if found else last_line(output))
 
 
 IMAGES = ["data/kind=noise", "data/image_size=28", "data/classes=47", "data/samples=65536"]

@@ -124,7 +124,7 @@ struct NormGradients {
     TwoValues found{0, 0}; // the sums of e and of e (x - mean)
     Kokkos::parallel_reduce(
         Kokkos::ThreadVectorRange(member, packs),
-        [&](std::int64_t pack, TwoValues& sum) { // without stores, so that it need not wait for each load
+        [&](std::int64_t pack, TwoValues& sum) { // stores nothing, so that loads need not wait
           const std::int64_t j = pack * P::count;
           const auto of_y = P::load(dy + j), of_x = P::load(x + j), of_g = P::load(g + j);
           for (int k = 0; k < P::count; ++k) {
@@ -197,7 +197,7 @@ template <class Stored, class Parameter, class Gradient>
 void addGroups(const ExecSpace& space, std::int64_t groups, const NormOperands<Stored, Parameter>& operands,
                const Real* sums, Gradient* factor, Gradient* shift, bool keep) {
   const std::int64_t width = operands.width, size = operands.sums();
-  const bool together = shift == factor + width;
+  const bool together = shift == factor + width; // then one kernel adds up both
   sumColumns(space, "partita::Norm::factor_sums", groups, together ? size : width, ValuesOf<Real>{sums, size},
              factor, keep);
   if (operands.statistics.centred && !together)

@@ -15,7 +15,14 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/apps/plot" USE_SOURCE_PERMISSIONS
         DESTINATION "${CMAKE_INSTALL_DATADIR}/partita" PATTERN __pycache__ EXCLUDE)
 install(FILES "${PROJECT_SOURCE_DIR}/docs/deck-reference.md" # has the defaults that report.py compares a deck with
         DESTINATION "${CMAKE_INSTALL_DATADIR}/partita/plot")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN man EXCLUDE)
+# In the folders that they have here, because they link to each other.
+install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+              "${PROJECT_SOURCE_DIR}/CONTRIBUTING.md" "${PROJECT_SOURCE_DIR}/LICENSE"
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN man EXCLUDE)
+foreach(folder containers perf spack)
+  install(FILES "${PROJECT_SOURCE_DIR}/${folder}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
+endforeach()
 install(FILES "${PROJECT_SOURCE_DIR}/docs/man/partita.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.bash" RENAME partita
         DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")

@@ -91,15 +91,19 @@ bool setsThreads(const std::vector<std::string>& flags) {
 
 int chosen_device = -1;
 
+/// Has the user left the choice of devices to us?
+bool choosesDevice(int argc, char** argv) {
+  for (const char* variable : {"KOKKOS_DEVICE_ID", "KOKKOS_NUM_DEVICES", "KOKKOS_MAP_DEVICE_ID_BY"})
+    if (std::getenv(variable) != nullptr) return false;
+  return std::none_of(argv + 1, argv + argc, [](const std::string& word) {
+    return isKokkosFlag(word) && nameOf(word).find("device") != std::string::npos;
+  });
+}
+
 } // namespace
 
 void chooseDevice(int argc, char** argv) {
-  for (const char* variable : {"KOKKOS_DEVICE_ID", "KOKKOS_NUM_DEVICES", "KOKKOS_MAP_DEVICE_ID_BY"})
-    if (std::getenv(variable) != nullptr) return;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (isKokkosFlag(word) && nameOf(word).find("device") != std::string::npos) return;
-  }
+  if (!choosesDevice(argc, argv)) return;
   if (const std::optional<int> local_rank = launcherLocalRank()) chosen_device = useDevice(*local_rank);
 }
 
@@ -159,6 +163,8 @@ std::vector<std::string> kokkosArguments(const Communicator& world, int argc, ch
   });
   const int suitable = std::min(threadsForThisRank(world), most_threads);
   if (!threads_set) flags.push_back(threads_flag + std::to_string(suitable));
+  const int local_rank = world.node().rank(); // if the launcher has not told
+  if (chosen_device < 0 && choosesDevice(argc, argv)) chosen_device = useDevice(local_rank);
   if (chosen_device >= 0) flags.push_back("--kokkos-device-id=" + std::to_string(chosen_device));
   flags.insert(flags.begin(), argv[0]);
   return flags;

@@ -6,6 +6,7 @@
 #include "partita/io/output_file.hpp"
 #include "partita/train/evaluate_run.hpp"
 #include "partita/train/export_run.hpp"
+#include "partita/train/signals.hpp"
 
 #include <hdf5.h>
 
@@ -206,6 +207,7 @@ int rank_of_this = 0;
 
 int main(int argc, char** argv) {
   using namespace partita;
+  Signals::recordRequests();
   occupyStandardDescriptors();
   setenv("KOKKOS_DISABLE_WARNINGS", "1", 0); // advice on thread binding, from every rank
   // Files are renamed when they are complete, so nobody reads a file that is being written; and some cluster

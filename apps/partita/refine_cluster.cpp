@@ -4,6 +4,7 @@
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
+#include "partita/plan/cost/cluster_rows.hpp"
 #include "partita/plan/cost/refine.hpp"
 #include "partita/train/run_files.hpp"
 
@@ -19,7 +20,6 @@ namespace {
 /// What a run has measured; the run must be one that compares itself with a prediction.
 RunEvidence evidenceOf(const std::string& folder) {
   constexpr double most_seconds = 1e12;
-  constexpr std::int64_t most_ranks = 1 << 24;
   const std::string path = folder + "/summary.json";
   if (!regularFileExists(path))
     throw UserError("--from: '" + folder + "' is not the directory of a finished run: there is no file " +

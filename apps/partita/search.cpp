@@ -62,9 +62,11 @@ SearchModel transformerModel(const std::string& path) {
   return search;
 }
 
-SearchModel deckModel(const std::string& path) {
+/// Passes what the layers follow from besides the deck to `add`.
+SearchModel deckModel(const std::string& path, const std::function<void(const std::string&)>& add) {
   const RunConfig config = effective(loadDeck(path, {}));
   const DataSets sets = loadData(config.data, config.run.seed, Need::labels_only);
+  add(joined(sets.shape, "x") + " " + std::to_string(sets.classes));
   SearchModel search;
   search.name = std::filesystem::path(path).stem().string();
   search.chains = [layers = planNetwork(config.network, sets.shape, sets.classes)](std::int64_t microbatch) {
@@ -96,7 +98,7 @@ Assignment assignmentOf(const std::string& path) {
     const bool transformer = describesTransformer(text);
     for (const std::string& read : transformer ? std::vector<std::string>{file} : filesRead(file, {}, ""))
       assignment.files.push_back(read);
-    SearchModel one = transformer ? transformerModel(file) : deckModel(file);
+    SearchModel one = transformer ? transformerModel(file) : deckModel(file, add);
     for (const SearchModel& other : assignment.task.models)
       if (other.name == one.name) throw UserError(path + ": two models have the name '" + one.name + "'");
     assignment.task.models.push_back(std::move(one));
@@ -145,8 +147,8 @@ class StateFile {
     if (!std::getline(lines, line) || line.rfind(state_format, 0) != 0)
       throw UserError(_path + ": is not the state of a search");
     if (line != _first)
-      throw UserError(_path + ": is the state of another search; the specification, a model or the program "
-                              "has changed since");
+      throw UserError(_path + ": is the state of another search; the specification, a model, the shape of "
+                              "its data or the program has changed since");
     for (int number = 2; std::getline(lines, line); ++number) {
       if (lines.eof()) break; // a row that was cut off is computed again
       if (!readRow(line))

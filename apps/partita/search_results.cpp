@@ -14,11 +14,6 @@ namespace partita {
 
 namespace {
 
-bool same(const Accelerator& a, const Accelerator& b) {
-  return a.tensor_cores == b.tensor_cores && a.vector_cores == b.vector_cores && a.width == b.width &&
-         a.depth == b.depth && a.vector_width == b.vector_width && a.buffer_mib == b.buffer_mib;
-}
-
 /// A row in a case.
 struct Entry {
   std::size_t row, one_case;
@@ -90,7 +85,7 @@ std::vector<std::string> choicesOf(const StageOptions& choose) {
 
 std::size_t SearchResults::reference() const {
   const auto found = std::find_if(task.accelerators.begin(), task.accelerators.end(),
-                                  [](const Accelerator& one) { return same(one, referenceAccelerator()); });
+                                  [](const Accelerator& one) { return one == referenceAccelerator(); });
   return static_cast<std::size_t>(found - task.accelerators.begin());
 }
 
@@ -112,7 +107,7 @@ void showAccelerator(const SearchResults& results, const Entry& place) {
   std::array<char, 64> shape{}, setting{};
   std::snprintf(shape.data(), shape.size(), "%d, %d, %d x %d, %d MiB%s", accelerator.tensor_cores,
                 accelerator.vector_cores, accelerator.width, accelerator.depth, accelerator.buffer_mib,
-                same(accelerator, referenceAccelerator()) ? " (ref)" : "");
+                accelerator == referenceAccelerator() ? " (ref)" : "");
   std::snprintf(setting.data(), setting.size(), "%lld, %s%s", static_cast<long long>(one.microbatch),
                 formatBytes(one.memory).c_str(),
                 one.recompute      ? ", recompute"

@@ -41,13 +41,12 @@ void setReplay(const TrainArguments& arguments, RunConfig& deck) {
     throw UserError("--replay: repeats a run from its beginning, so it cannot be used with -r");
   if (!regularFileExists(arguments.replay))
     throw UserError("--replay: '" + arguments.replay + "' does not exist");
-  readDecisions(arguments.replay); // before results are discarded
+  repeatDecisions(deck, arguments.replay); // reads the file before results are discarded
   std::error_code ignored;
   if (fs::equivalent(fs::weakly_canonical(arguments.replay, ignored).parent_path(), arguments.run_directory,
                      ignored))
     throw UserError("--replay: '" + arguments.replay + "' is in the run directory '" +
                     arguments.run_directory + "', where it would be replaced; choose another directory");
-  deck.strategy.hogbatch.replay = arguments.replay;
   deck.run.decisions = false;
 }
 

@@ -4,16 +4,12 @@
 """
 
 import argparse
-import sys
 
+from pictures import fail, save, start_pyplot
 from run_files import RunError, Trace
 
 COLOURS = {"F": "#4477aa", "B": "#ee8866", "update": "#228833"}
 NAMES = {"F": "forward", "B": "backward", "update": "sum and update"}
-
-
-def fail(message):
-    sys.exit(f"draw_trace.py: {message}")
 
 
 def read(path):
@@ -32,6 +28,7 @@ def draw(axes, trace, length):
     axes.set_yticks(range(len(trace.rows)))
     axes.set_yticklabels([trace.label(row) for row in range(len(trace.rows))])
     axes.invert_yaxis()
+    axes.grid(False)
     axes.set_xlim(0, length)
 
 
@@ -42,13 +39,7 @@ def main():
     parser.add_argument("--title", action="append", default=[], help="title; repeat it for each trace in turn")
     arguments = parser.parse_args()
     traces = [read(path) for path in arguments.trace]
-    try:
-        import matplotlib
-    except ImportError:
-        fail("matplotlib is missing: install python3-matplotlib, or pip install matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = start_pyplot()
     heights = [0.6 + 0.4 * len(trace.rows) for trace in traces]
     figure, all_axes = pyplot.subplots(len(traces), figsize=(12, 0.5 + sum(heights)), squeeze=False,
                                        gridspec_kw={"height_ratios": heights})
@@ -61,10 +52,7 @@ def main():
     figure.legend([pyplot.Rectangle((0, 0), 1, 1, color=COLOURS[what]) for what in shown],
                   [NAMES[what] for what in shown], loc="upper right", fontsize=8, ncol=3)
     figure.tight_layout()
-    try:
-        figure.savefig(arguments.output, dpi=110)
-    except (OSError, ValueError) as error:
-        fail(f"{arguments.output}: {error}")
+    save(figure, arguments.output)
 
 
 if __name__ == "__main__":

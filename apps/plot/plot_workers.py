@@ -6,30 +6,17 @@ and draws the loss against time, the batches of the workers, and their shares of
 RUNDIR/workers.png. More runs, of any strategy, only add their loss; --output then says where the picture goes."""
 
 import argparse
-import csv
 import os
 
 from pictures import fail, save, start_pyplot
+from run_files import RunError, numbers, table_rows
 
 
 def rows_of(folder, name):
-    path = os.path.join(folder, name)
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
-    except OSError as error:
-        fail(f"{path}: {error.strerror}; name the folder given to `partita train -d`")
-
-
-def numbers(rows, *columns):
-    """Points of these columns; rows that a killed run has left incomplete are skipped."""
-    points = []
-    for row in rows:
-        try:
-            points.append(tuple(float(row[column]) for column in columns))
-        except (KeyError, TypeError, ValueError):
-            continue
-    return points
+        return table_rows(os.path.join(folder, name))
+    except RunError as error:
+        fail(f"{error}; name the folder given to `partita train -d`")
 
 
 def losses(folder):
@@ -41,28 +28,31 @@ def losses(folder):
 
 
 def by_rank(folder):
-    """The rows of each worker, by rank."""
+    """Points (time, batch, share of the updates) of each worker, by rank and role."""
     workers = {}
     for row in rows_of(folder, "workers.csv"):
-        if row.get("rank"):
-            workers.setdefault(int(row["rank"]), []).append(row)
+        points = numbers([row], "rank", "time_s", "batch", "update_share")
+        if points:
+            rank, *point = points[0]
+            workers.setdefault((int(rank), row.get("role") or ""), []).append(point)
     if not workers:
         fail(f"{folder}/workers.csv: has no rows of workers")
     return workers
 
 
 def draw(folders, output):
+    workers = sorted(by_rank(folders[0]).items())
+    curves = [(os.path.basename(os.path.abspath(folder)), losses(folder)) for folder in folders]
     plt = start_pyplot()
     figure, (loss, batches, shares) = plt.subplots(3, 1, sharex=True, figsize=(7, 8.5), constrained_layout=True,
                                                    gridspec_kw={"height_ratios": (3, 2, 2)})
-    for folder in folders:
-        points = losses(folder)
+    for name, points in curves:
         if points:
-            loss.plot(*zip(*points), marker="o", markersize=3, label=os.path.basename(os.path.abspath(folder)))
-    for rank, rows in sorted(by_rank(folders[0]).items()):
-        label = f"rank {rank}, {rows[0]['role']}"
-        batches.step(*zip(*numbers(rows, "time_s", "batch")), where="post", label=label)
-        shares.plot(*zip(*numbers(rows, "time_s", "update_share")), label=label)
+            loss.plot(*zip(*points), marker="o", markersize=3, label=name)
+    for (rank, role), points in workers:
+        times, sizes, updates = zip(*points)
+        batches.step(times, sizes, where="post", label=f"rank {rank}, {role}")
+        shares.plot(times, updates, label=f"rank {rank}, {role}")
     loss.set_ylabel("loss")
     batches.set_ylabel("batch (samples)")
     batches.set_yscale("log", base=2)

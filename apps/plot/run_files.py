@@ -33,6 +33,31 @@ def open_text(path):
         raise RunError(f"{path}: {error.strerror.lower()}") from None
 
 
+def table_rows(path):
+    """The rows of a CSV file with a header, as dictionaries; a damaged end is left out."""
+    rows = []
+    with open_text(path) as file:
+        try:
+            for row in csv.DictReader(file):
+                rows.append(row)
+        except csv.Error:
+            pass
+    return rows
+
+
+def numbers(rows, *columns):
+    """Points of these columns. Rows without a finite number in each, as a killed run may leave, are skipped."""
+    points = []
+    for row in rows:
+        try:
+            point = tuple(float(row[column]) for column in columns)
+        except (KeyError, TypeError, ValueError):
+            continue
+        if all(math.isfinite(value) for value in point):
+            points.append(point)
+    return points
+
+
 def stage_colour(stage):
     return STAGE_COLOURS[(int(stage) - 1) % len(STAGE_COLOURS)]
 

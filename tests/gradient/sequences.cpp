@@ -41,6 +41,7 @@ TEST_CASE("Norms of the positions of a sequence", "[gradient]") {
     check(layer(type), 4, 7);
     check(layer(type), 2, 37); // more than two SIMD blocks, and a remainder
     check(layer(type), 9, 16); // values that devices read together
+    for (const std::int64_t width : {768, 1536}) check(layer(type), 1, width); // much of a team's scratch
   }
 }
 

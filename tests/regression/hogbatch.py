@@ -226,6 +226,33 @@ class Workers(RunOfWorkers):
         self.assertEqual((folder / "decisions.csv.superseded").read_text(), "".join(whole))
         self.assertRefused(run(*again, "run/epochs=3", ranks=3), "the log must begin with the run")
 
+    def test_smaller_batches_than_before(self):
+        """A run goes on with them, and its log repeats batches of both sizes."""
+        common = ["strategy/rule=fixed", "checkpoint/every=15", "run/decisions=true"]
+        self.train(*common, "run/epochs=1", "strategy/batch_shared=200")
+        summary = self.train(*common, "run/epochs=2", "strategy/batch_shared=30", "-r", "latest")
+        of_shared = {(row["epoch"], row["count"]) for row in self.decisions() if row["in_place"]}
+        self.assertIn((0, 200), of_shared)
+        self.assertEqual(max((count for epoch, count in of_shared if epoch == 1), default=0), 30)
+        again = self.folder / "again"
+        self.assertDone(run("train", self.folder / "run" / "deck.toml", "--replay", self.folder / "run" / "decisions.csv",
+                            "-d", again))
+        self.assertEqual(support.summary_of(again)["parameters_hash"], summary["parameters_hash"])
+
+    def test_logs_do_not_tell_how_changes_are_made(self):
+        common = ["run/decisions=true", "checkpoint/every=15"]
+        self.train(*common, "run/epochs=1")
+        for word in ("strategy/merge=average", "strategy/update=atomic"):
+            result = run("train", self.deck, *WORKERS, *common, "run/epochs=2", word, "-d", self.folder / "run", "-r",
+                         "latest", ranks=3)
+            self.assertRefused(result, "the log cannot continue with another strategy/merge or strategy/update")
+
+    def test_samples_per_second(self):
+        """Every sample of an epoch counts, not only those of whole batches."""
+        for steps, samples in (("run/epochs=2", 1200), ("run/steps=3", 850)):
+            summary = self.train("training/batch=250", steps, "--overwrite")
+            self.assertAlmostEqual(summary["samples_per_second"] * summary["train_seconds"], samples, 2)
+
     def test_logs_need_a_directory(self):
         words = [self.deck, *WORKERS, "run/decisions=true"]
         self.assertRefused(run("train", *words, ranks=2), "run/decisions: decisions.csv needs a run directory (-d)")

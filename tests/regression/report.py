@@ -486,6 +486,15 @@ class Others(support.RunTest):
         self.assertIn("has no prediction; train with run/cluster=FILE",
                       self.said("plot_prediction.py", file, self.folder / "run", "-o", self.folder / "x.png"))
 
+    def test_workers(self):
+        folder = self.folder / "run"
+        folder.mkdir()
+        self.assertIn("name the folder given to", self.said("plot_workers.py", folder))
+        (folder / "history.csv").write_text("time_s,event,loss\n1,step,2\n")
+        for rows in ("", "1,x\n", "1,shared,2,nan,3\n", "1,shared,2\n", "x,shared,1,2,3\n", "\xff,shared,1,2,3\n"):
+            (folder / "workers.csv").write_bytes(("rank,role,time_s,batch,update_share\n" + rows).encode("latin-1"))
+            self.assertIn("has no rows of workers", self.said("plot_workers.py", folder))
+
     def test_traces(self):
         trace = self.write("trace.json", '{"displayTimeUnit": "ms", "traceEvents": [\n]}\n')
         self.assertIn("has no operations", self.said("draw_trace.py", trace, self.folder / "x.png"))

@@ -105,6 +105,17 @@ class Restart(support.RunTest):
                     self.assertEqual(found[key], wanted[key], key)
 
 
+class OuterStep(support.RunTest):
+    def test_other_outer_step(self):
+        """Between two meetings the replicas differ, but start from the same point. With these numbers both steps give
+        the same bits."""
+        common = ["strategy/kind=local-sgd", "strategy/replicas=2", "strategy/every=4", "checkpoint/every=6"]
+        wanted = train(self.folder / "run", self.deck, *common, "checkpoint/keep=99", ranks=2)
+        found = train(self.folder / "other", self.deck, *common, "strategy/outer=nesterov", "strategy/outer_rate=1",
+                      "strategy/outer_momentum=0", "-r", checkpoints(self.folder / "run")[6], ranks=2)
+        self.assertEqual(found["parameters_hash"], wanted["parameters_hash"])
+
+
 class Crafted(support.RunTest):
     # By a Python with h5py, which this one need not be.
     PYTHON = os.environ.get("PARTITA_EXPORT_PYTHON") or sys.executable

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,23 @@ class Search(support.RunTest):
                 state.write_text(text)
                 self.assertRefused(run("plan", "search", self.spec, "--state", state), f"{state}:3: is not a row of a search")
                 self.assertEqual(state.read_text(), text)
+
+    def test_a_state_of_other_data_is_refused(self):
+        """The layers of a deck follow from the shape of its images, too."""
+        def images(extent):
+            for name in ("train", "test"):
+                self.write(f"{name}-images", struct.pack(">BBBB3I", 0, 0, 8, 3, 2, extent, extent) + bytes(2 * extent * extent))
+                self.write(f"{name}-labels", struct.pack(">BBBBI", 0, 0, 8, 1, 2) + bytes([0, 1]))
+        files = "".join(f'{part}_{what} = "{part}-{what}"\n' for part in ("train", "test") for what in ("images", "labels"))
+        deck = self.write("images.toml", f'[data]\nkind = "idx"\npath = "{self.folder}"\n{files}[training]\nbatch = 2\n'
+                          '[network]\nlayers = [{ type = "dense", units = 4 }, { type = "dense" }]\n')
+        spec = self.write("images-spec.toml", f"[search]\ndevices = 2\nbatch = 2\n[architectures]\nevery = 5000\n"
+                          f"[[model]]\nfile = '{deck}'\n[[case]]\nmemory = 2e9\n")
+        images(6)
+        words = ["plan", "search", spec, "--state", self.folder / "state"]
+        self.assertDone(run(*words))
+        images(8)
+        self.assertRefused(run(*words), "is the state of another search")
 
     def test_answers(self):
         data = json.loads(self.search("--json", "-"))

@@ -83,7 +83,7 @@ class LauncherVariables {
  public:
   LauncherVariables() {
     for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                             "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"}) {
+                             "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID", "FLUX_TASK_LOCAL_ID"}) {
       if (const char* const text = std::getenv(name)) _before[name] = text;
       unsetenv(name);
       _names.emplace_back(name);
@@ -106,6 +106,8 @@ class LauncherVariables {
 TEST_CASE("The launcher tells the place on the node before MPI starts", "[comm]") {
   const LauncherVariables variables;
   CHECK_FALSE(launcherLocalRank().has_value());
+  setenv("FLUX_TASK_LOCAL_ID", "2", 1);
+  CHECK(launcherLocalRank() == 2);
   setenv("SLURM_LOCALID", "3", 1);
   CHECK(launcherLocalRank() == 3);
   setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1); // mpirun inside a job of Slurm

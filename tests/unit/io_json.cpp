@@ -43,6 +43,8 @@ TEST_CASE("JSON lists and objects", "[io]") {
   CHECK(jsonOf(std::vector<double>{0.5, std::nan(""), 2.0}) == "[0.5, null, 2]");
   CHECK(jsonOf(std::vector<std::int64_t>{1, -2}) == "[1, -2]");
   CHECK(jsonOf(std::vector<std::string>{"a\"b", ""}) == "[\"a\\\"b\", \"\"]");
+  CHECK(jsonOf(std::vector<std::string>{"run-\xff"}) == "[" + jsonOf("run-\xff") + "]"); // valid UTF-8
+  CHECK(jsonOf("run-\xff").find('\xff') == std::string::npos);
   JsonObject inner;
   inner.add("a", std::int64_t{1});
   inner.add("b", "x");

@@ -1,3 +1,4 @@
+#include "partita/nn/norm_gradients.hpp"
 #include "partita/nn/stage.hpp"
 #include "partita/plan/network_plan.hpp"
 
@@ -73,6 +74,18 @@ TEST_CASE("A position of attention does not see later positions", "[nn]") {
   CHECK(Values(before.begin(), before.begin() + seen * width) ==
         Values(after.begin(), after.begin() + seen * width));
   CHECK(differenceOf(before, after) > 0.1);
+}
+
+TEST_CASE("Norms of any width leave room in the scratch of a team", "[nn]") {
+  constexpr std::int64_t all = 48 << 10; // bytes on a device
+  for (std::int64_t sums = 1; sums < 20000; ++sums) {
+    const std::int64_t threads = threadsOfGroup(sums), bytes = sums * std::int64_t{sizeof(Real)};
+    const std::int64_t of_kokkos =
+        8 * (threads + 2) + 8; // a sum of each thread and two more, and the alignment
+    CHECK(threads * bytes + of_kokkos <= all);
+    CHECK((threads >= 4 || (threads + 1) * bytes > all - 1024)); // and use it
+  }
+  CHECK(threadsOfGroup(2 * 768) == (sizeof(Real) == 4 ? 4 : 3));
 }
 
 TEST_CASE("Layers take sequences shorter than planned", "[nn]") {

@@ -75,6 +75,11 @@ TEST_CASE("A description of a cluster is written as it is read", "[plan]") {
   CHECK(read.worker("other", 1, 1)->samples_per_second == Approx(7.0));
   CHECK(read.worker("known", 0, 3) == nullptr);
   CHECK(read.worker("renamed", 99, 1) == nullptr);
+  CHECK(read.timing("known", 99).seconds_per_update == 0.0); // another network of that name
+  CHECK(read.worker("known", 99, 1) == nullptr);
+  cluster.networks.push_back({"known", 0.0, 0, 99, 0, 3e-9});
+  CHECK(cluster.timing("known", 99).seconds_per_update == 3e-9);
+  CHECK(cluster.timing("known", 1234).seconds_per_update == 2e-9);
   REQUIRE(read.links.rows.size() == cluster.links.rows.size());
   for (const std::int64_t ranks : {2, 60, 100, 1000}) {
     CHECK(read.links.of(ranks).seconds(1e6) == Approx(cluster.links.of(ranks).seconds(1e6)).epsilon(1e-5));

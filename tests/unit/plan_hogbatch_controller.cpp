@@ -412,6 +412,19 @@ TEST_CASE("rules and bounds that make no sense are refused") {
   CHECK_THROWS_AS(make(rules, {replica(1, 1, 1)}), std::logic_error);
 }
 
+TEST_CASE("sizes of an earlier run become the nearest ones within the present bounds") {
+  for (const WorkerRule rule : {WorkerRule::adaptive, WorkerRule::fixed, WorkerRule::synchronous}) {
+    BatchController before(rulesOf(rule), {replica(1, 900, 512), replica(1, 900, 3), replica(1, 900, 64)});
+    BatchController now(rulesOf(rule), {replica(16, 128, 64), replica(16, 128, 64), replica(16, 128, 20)});
+    std::vector<GroupState> state = before.state();
+    state[0].size = 512;
+    state[1].size = 3;
+    state[2].size = 64;
+    now.restore(state);
+    CHECK(sizesOf(now) == std::vector<std::int64_t>{128, 16, 64});
+  }
+}
+
 TEST_CASE("the rate follows the examples behind an update, and staleness") {
   const RateScale rate{64.0, 4.0};
   CHECK(rate.factor(32.0) == 0.5);

@@ -34,6 +34,13 @@ constexpr std::array<Switched, 3> switched{{{"CRAY MPICH", {"MPICH_GPU_SUPPORT_E
                                             {"MVAPICH2", {"MV2_USE_CUDA", "MV2_USE_ROCM"}},
                                             {"Intel(R) MPI", {"I_MPI_OFFLOAD", nullptr}}}};
 
+/// Kokkos 4.2 to 4.4 do so unless it was configured otherwise (https://github.com/kokkos/kokkos/pull/7353).
+#if defined(KOKKOS_ENABLE_IMPL_CUDA_MALLOC_ASYNC)
+constexpr bool allocates_in_pools = true;
+#else
+constexpr bool allocates_in_pools = false;
+#endif
+
 bool isOn(const char* value) {
   return value != nullptr && *value != '\0' && std::string(value) != "0";
 }
@@ -95,7 +102,10 @@ MessagePaths choosePaths(Switch device_aware_mpi) {
   if (device_is_host) return everywhere(MessagePath::direct, "everything is in host memory");
   const std::string library = MpiEnvironment::library();
   DeviceAwareness found{true, "run/device_aware_mpi is on"};
-  if (device_aware_mpi == Switch::automatic) found = judgeDeviceAwareness(library, askLibrary(), std::getenv);
+  if (device_aware_mpi == Switch::automatic && allocates_in_pools)
+    found = {false, "Kokkos allocates by cudaMallocAsync, and not every MPI library can send such memory"};
+  else if (device_aware_mpi == Switch::automatic)
+    found = judgeDeviceAwareness(library, askLibrary(), std::getenv);
   if (!found.aware) return everywhere(MessagePath::staged, found.reason);
   // The non-blocking reductions of Open MPI crash on device buffers:
   // https://github.com/open-mpi/ompi/issues/9845

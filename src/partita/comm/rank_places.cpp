@@ -80,7 +80,7 @@ bool isOversubscribed(const Communicator& world) {
 
 std::optional<int> launcherLocalRank() {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                           "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"}) {
+                           "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID", "FLUX_TASK_LOCAL_ID"}) {
     const char* const text = std::getenv(name);
     if (text == nullptr) continue;
     char* end = nullptr;

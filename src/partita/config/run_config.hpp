@@ -205,6 +205,7 @@ struct HogbatchSection {
   std::vector<std::int64_t> speeds;   ///< synchronous: of each worker; empty: measured
   bool tolerate = false;              ///< continue without workers that fail
   std::string replay;                 ///< decisions to repeat; not a key of decks
+  std::int64_t replay_batch = 0;      ///< the largest batch of these decisions
 
   /// Lower bound, upper bound and initial size of a worker's batch.
   struct Bounds {
@@ -217,6 +218,7 @@ struct HogbatchSection {
   }
   /// The most samples in a pass of any worker.
   std::int64_t largestBatch(std::int64_t batch) const {
+    if (!replay.empty()) return std::max(replay_batch, batch);
     if (rule == WorkerRule::synchronous) return batch;
     const Bounds others = bounds(false, batch), shared = bounds(true, batch);
     if (!movesBatches()) return std::max(others.start, shared.start);

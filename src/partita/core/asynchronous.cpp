@@ -42,8 +42,28 @@ struct BackgroundThread::Queue {
   bool stop = false;
 };
 
+namespace {
+
+/// Makes the device of this thread that of another thread, where it is called. New threads begin with device
+/// 0, which an MPI library would then take for theirs.
+std::function<void()> deviceOfThread() {
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+  int device = 0;
+  checkGpu(PARTITA_GPU(GetDevice)(&device));
+  return [device] { checkGpu(PARTITA_GPU(SetDevice)(device)); };
+#else
+  return [] {};
+#endif
+}
+
+} // namespace
+
 BackgroundThread::BackgroundThread(bool threaded) : _queue(std::make_shared<Queue>()) {
-  if (threaded) _thread = std::thread([queue = _queue] { work(queue); });
+  if (!threaded) return;
+  _thread = std::thread([queue = _queue, use_device = deviceOfThread()] {
+    use_device();
+    work(queue);
+  });
 }
 
 BackgroundThread::~BackgroundThread() {

@@ -74,7 +74,7 @@ struct ChannelsOfTeam {
                        lanes_per_group = Width == 1 ? 4 : 16;
   using P = Pack<Width>;
   using Scratch = ScratchView<TwoValues[Width][lanes + 1][threads_per_place]>;
-  static_assert(sizeof(TwoValues) * Width * (lanes + 1) * threads_per_place <= (48 << 10),
+  static_assert(sizeof(TwoValues) * Width * (lanes + 1) * threads_per_place <= team_scratch_bytes,
                 "a team's memory is within what every GPU has");
   const Team::member_type& member;
   Scratch partial;

@@ -60,6 +60,10 @@ template <class Data>
 using ScratchView = Kokkos::View<Data, Kokkos::LayoutRight, ExecSpace::scratch_memory_space,
                                  Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
+/// Scratch that a team may ask for, in bytes: devices have 48 KiB, of which Kokkos needs some for its own
+/// sums.
+constexpr std::int64_t team_scratch_bytes = 47 << 10;
+
 /// The first `rows` rows of a matrix, without a copy.
 inline Matrix topRows(const Matrix& matrix, std::int64_t rows) {
   return Matrix(matrix.data(), rows, matrix.extent(1));

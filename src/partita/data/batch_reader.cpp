@@ -82,6 +82,8 @@ BatchReader::~BatchReader() {
 void BatchReader::fill(Slot& slot, std::int64_t batch) {
   _rows_of(batch, slot.read);
   const std::vector<std::uint32_t>& rows = slot.read.rows;
+  PARTITA_REQUIRE(rows.size() * _set.labels_per_sample <= slot.made.labels.extent(0),
+                  "a batch larger than its reader");
   constexpr std::size_t ahead = 4; // rows being prefetched while one is converted
   auto* const raw = reinterpret_cast<std::uint8_t*>(slot.made.bytes.data());
   for (std::size_t i = 0; i < rows.size(); ++i) {

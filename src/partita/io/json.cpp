@@ -18,6 +18,10 @@ std::string number(double value) {
   return {text.data(), result.ptr};
 }
 
+std::string string(const std::string& text) {
+  return quoted(validUtf8(text));
+}
+
 template <class T, class ToText>
 std::string list(const std::vector<T>& values, const ToText& to_text) {
   std::string out = "[";
@@ -31,7 +35,7 @@ void JsonObject::addRaw(const std::string& key, std::string value) {
   _entries.emplace_back(key, std::move(value));
 }
 void JsonObject::add(const std::string& key, const std::string& value) {
-  addRaw(key, quoted(validUtf8(value)));
+  addRaw(key, string(value));
 }
 void JsonObject::add(const std::string& key, bool value) {
   addRaw(key, value ? "true" : "false");
@@ -49,7 +53,7 @@ void JsonObject::add(const std::string& key, const std::vector<std::int64_t>& va
   addRaw(key, list(values, [](std::int64_t value) { return std::to_string(value); }));
 }
 void JsonObject::add(const std::string& key, const std::vector<std::string>& values) {
-  addRaw(key, list(values, quoted));
+  addRaw(key, list(values, string));
 }
 void JsonObject::add(const std::string& key, const JsonObject& object) {
   addRaw(key, object.text(2));
@@ -62,7 +66,7 @@ std::string JsonObject::text(int indent) const {
   const std::string margin(indent, ' ');
   std::string out = "{\n";
   for (std::size_t i = 0; i < _entries.size(); ++i) {
-    out += margin + "  " + quoted(validUtf8(_entries[i].first)) + ": " + _entries[i].second;
+    out += margin + "  " + string(_entries[i].first) + ": " + _entries[i].second;
     out += i + 1 < _entries.size() ? ",\n" : "\n";
   }
   return out + margin + "}";

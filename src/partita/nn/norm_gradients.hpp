@@ -172,15 +172,19 @@ void addInGroups(const ExecSpace& space, std::int64_t groups, int threads,
                        Body{operands, sums, operands.sums(), threads});
 }
 
-/// Computes the gradients of the input, and the sums of so many groups; false if the sums of not even one
-/// thread fit into the scratch memory of a team.
+/// Threads of a team that has scratch for so many sums of each; 0: not even one thread's sums fit.
+constexpr int threadsOfGroup(std::int64_t sums) {
+  constexpr std::int64_t most = 4, values = team_scratch_bytes / std::int64_t{sizeof(Real)};
+  return static_cast<int>(std::min(most, values / sums));
+}
+
+/// Computes the gradients of the input, and the sums of so many groups; false if they do not fit into the
+/// scratch memory of a team.
 template <class Stored, class Parameter>
 bool addInGroups(const ExecSpace& space, std::int64_t groups, const NormOperands<Stored, Parameter>& operands,
                  Real* sums) {
   if constexpr (row_teams) {
-    constexpr std::int64_t scratch_bytes = 48 << 10,
-                           scratch_values = scratch_bytes / std::int64_t{sizeof(Real)}, most = 4;
-    const auto threads = static_cast<int>(std::min(most, scratch_values / operands.sums()));
+    const int threads = threadsOfGroup(operands.sums());
     if (threads == 0) return false;
     if (operands.aligned())
       addInGroups<Pack<values_per_pack>>(space, groups, threads, operands, sums);

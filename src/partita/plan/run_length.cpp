@@ -61,6 +61,8 @@ RunLength planRunLength(const RunConfig& config, std::int64_t samples) {
     throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
                     " samples is larger than the training set of " + std::to_string(samples));
   }
+  length.epoch_samples =
+      planOf(config.strategy).atOwnPace() ? samples : length.per_epoch * config.training.batch;
   length.steps = config.run.steps > 0 ? config.run.steps : stepsOf(config.run.epochs, length.per_epoch);
   planOf(config.strategy).setPhases(config.strategy, length);
   return length;

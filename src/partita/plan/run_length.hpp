@@ -40,10 +40,17 @@ struct Position {
 struct RunLength {
   std::int64_t steps = 0;          ///< of each stage
   std::int64_t per_epoch = 0;      ///< whole batches in the training set
+  std::int64_t epoch_samples = 0;  ///< that an epoch trains on
   std::int64_t recovery_steps = 0; ///< of the joined network, afterwards
   int turns = 1;                   ///< stages that train one after another; 1 where all train at once
 
   std::int64_t total() const { return steps * turns + recovery_steps; }
+  /// Samples that the joined network is trained on, with those of the recovery.
+  double samples(std::int64_t batch) const {
+    const std::int64_t rest = steps % per_epoch + recovery_steps;
+    return static_cast<double>(steps / per_epoch) * static_cast<double>(epoch_samples) +
+           static_cast<double>(rest) * static_cast<double>(batch);
+  }
   /// Steps of the whole run up to a position: what checkpoints and the history count.
   std::int64_t runStep(const Position& position) const;
 };

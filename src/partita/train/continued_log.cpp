@@ -1,5 +1,6 @@
 #include "partita/train/continued_log.hpp"
 
+#include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
@@ -25,6 +26,9 @@ void checkContinuedLog(const RunConfig& config, const RunDirectory& directory, c
   if (!state)
     throw UserError("run/decisions: the log cannot continue with other workers or after another strategy; "
                     "continue with run/decisions=false, or with the workers of the checkpoint");
+  if (!changeAlike(parseDeck(restart.opened->facts().deck, restart.file), config))
+    throw UserError("run/decisions: the log cannot continue with another strategy/merge or strategy/update, "
+                    "since it records neither; set run/decisions=false");
   const std::vector<Decision> decisions = readDecisions(log);
   const std::int64_t found = std::count_if(decisions.begin(), decisions.end(), [&](const Decision& one) {
     return one.applied >= 0 && one.applied < state->version;

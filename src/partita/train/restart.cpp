@@ -242,14 +242,17 @@ bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunCon
   const int replica_of_file = restart.replicaOf(config, grid.replica());
   LocalStage& local = updater.local();
   const RunFile& file = *restart.opened;
-  const auto read_all = [&](const std::vector<Optimiser::State>& states) {
-    return std::all_of(states.begin(), states.end(), [&](const Optimiser::State& state) {
-      return readStageTensors(file, state.name, local.stage, state.values, replica_of_file);
-    });
+  const auto read = [&](const Optimiser::State& state) {
+    return readStageTensors(file, state.name, local.stage, state.values, replica_of_file);
   };
-  const bool complete = read_all(updater.optimiser().state()), kept = read_all(updater.kept());
+  const std::vector<Optimiser::State>& states = updater.optimiser().state();
+  const bool complete = std::all_of(states.begin(), states.end(), read);
   if (!complete)
-    for (const Optimiser::State& state : updater.optimiser().state()) state.values.clear(space);
+    for (const Optimiser::State& state : states) state.values.clear(space);
+  const std::vector<Optimiser::State>& kept = updater.kept();
+  const bool has_first = kept.empty() || read(kept.front());
+  for (std::size_t i = 1; i < kept.size(); ++i)
+    if (!has_first || !read(kept[i])) kept[i].values.clear(space);
   const RunProgress& found = *restart.found;
   const auto stage = std::min<std::int64_t>(local.index(), found.stages - 1);
   const UpdateState& update = found.updates[stage];
@@ -267,7 +270,7 @@ bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunCon
     sums.rows += score.rows;
   }
   local.score.set(space, sums);
-  return kept;
+  return has_first;
 }
 
 } // namespace partita

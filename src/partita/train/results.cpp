@@ -88,8 +88,7 @@ struct Counters {
 };
 
 double samplesPerSecond(const Summary& summary, const RunConfig& deck) {
-  const auto steps = static_cast<double>(summary.length.steps + summary.length.recovery_steps);
-  return steps * static_cast<double>(deck.training.batch) / summary.times.training;
+  return summary.length.samples(deck.training.batch) / summary.times.training;
 }
 
 std::string deviceOf(const RankPlace& place) {

@@ -248,8 +248,9 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
     if (world.rank() != 0) return;
     const bool own = owns(start.file);
     TakenOver kept = own ? taken : TakenOver{};
-    kept.results = kept.results && !holdsFinishedRun(_path); // it may say more than the same results again
-    takeCheckpointRequest();                                 // a request from before the run
+    kept.results =
+        kept.results && !holdsFinishedRun(_path); // whose results may differ from those of this run
+    takeCheckpointRequest();                      // a request from before the run
     removeUnfinishedFiles(_path);
     for (const std::string& path : setLinksAside(_path, kept))
       Log::warning("a link in the run directory was renamed to " + path +

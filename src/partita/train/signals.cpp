@@ -13,12 +13,25 @@ void Signals::handle(int signal) {
   s_stop = signal;
 }
 
-void Signals::listen() {
+namespace {
+
+struct sigaction actionOf(void (*handle)(int)) {
   struct sigaction action {};
   action.sa_handler = handle;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
+  return action;
+}
+
+} // namespace
+
+void Signals::recordRequests() {
+  const struct sigaction action = actionOf(handle);
   sigaction(SIGUSR1, &action, nullptr);
+}
+
+void Signals::listen() {
+  struct sigaction action = actionOf(handle);
   sigaction(SIGTERM, &action, nullptr); // a launcher and a batch system may both send it
   struct sigaction before {};
   sigaction(SIGHUP, nullptr, &before);

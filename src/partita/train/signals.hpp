@@ -9,6 +9,9 @@ namespace partita {
 /// was ignored from the start (nohup).
 class Signals {
  public:
+  /// Records SIGUSR1, which would end the process. Call first of all: MPI takes a while to start.
+  static void recordRequests();
+  /// Records all of them.
   static void listen();
   static int stop() { return s_stop; } ///< SIGINT, SIGTERM or SIGHUP if one has arrived, otherwise 0
   /// Returns whether SIGUSR1 has arrived since the last call.

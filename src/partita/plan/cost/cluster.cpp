@@ -13,8 +13,10 @@ const Link& LinkTable::of(std::int64_t ranks) const {
 }
 
 NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters) const {
-  for (const NetworkTiming& network : networks)
-    if (!deck.empty() && network.deck == deck) return network;
+  for (const NetworkTiming& network : networks) {
+    const bool may_be_it = network.parameters == 0 || parameters == 0 || network.parameters == parameters;
+    if (!deck.empty() && network.deck == deck && may_be_it) return network;
+  }
   for (const NetworkTiming& network : networks)
     if (network.parameters > 0 && network.parameters == parameters) return network;
   return {};
@@ -23,8 +25,11 @@ NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters) 
 const WorkerTiming* Cluster::worker(const std::string& deck, std::int64_t parameters,
                                     std::int64_t rank) const {
   const std::string known = timing(deck, parameters).deck;
+  const bool is_another =
+      known.empty() && std::any_of(networks.begin(), networks.end(),
+                                   [&](const auto& network) { return network.deck == deck; });
   for (const WorkerTiming& one : workers)
-    if (one.rank == rank && one.deck == (known.empty() ? deck : known)) return &one;
+    if (one.rank == rank && !is_another && one.deck == (known.empty() ? deck : known)) return &one;
   return nullptr;
 }
 

@@ -106,7 +106,8 @@ struct Cluster {
   /// follow one another. A step waits for the slowest of them, so it lies within a node only if all do.
   const Link& linkAfter(std::int64_t group, std::int64_t groups, std::int64_t copies) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
-  /// What is known about a deck, or about another one with as many parameters; zeros if neither is known.
+  /// What is known about a deck with so many parameters (0: unknown), or about another deck with as many;
+  /// zeros if neither is known.
   NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;
   /// The same for one rank; null if nothing is known.
   const WorkerTiming* worker(const std::string& deck, std::int64_t parameters, std::int64_t rank) const;

@@ -79,7 +79,8 @@ class BatchController {
   void resplit();
 
   const std::vector<GroupState>& state() const { return _states; }
-  /// Continues from a state of the same groups. Throws std::logic_error if there are more or fewer.
+  /// Continues from a state of the same groups, whose bounds may have been others: each size becomes the
+  /// nearest within the present ones. Throws std::logic_error if there are more or fewer groups.
   void restore(const std::vector<GroupState>& states);
 
  private:

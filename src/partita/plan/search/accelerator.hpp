@@ -12,6 +12,11 @@ struct Accelerator {
   int buffer_mib = 128;
 };
 
+inline bool operator==(const Accelerator& a, const Accelerator& b) {
+  return a.tensor_cores == b.tensor_cores && a.vector_cores == b.vector_cores && a.width == b.width &&
+         a.depth == b.depth && a.vector_width == b.vector_width && a.buffer_mib == b.buffer_mib;
+}
+
 /// Area in um^2 of the processing elements, one local memory per core (1 KiB per 64 elements, at least 1 KiB)
 /// and the buffer. The constants follow from the published table of 29,360 configurations. Each number must
 /// be in the space of `acceleratorSpace`.

@@ -129,10 +129,7 @@ std::vector<Accelerator> accelerators(const ArchitectureChoice& choice, bool wit
         (choice.area > 0.0 && acceleratorArea(one) > choice.area) || number++ % choice.every != 0)
       continue;
     chosen.push_back(one);
-    has_reference =
-        has_reference || (one.tensor_cores == reference.tensor_cores &&
-                          one.vector_cores == reference.vector_cores && one.width == reference.width &&
-                          one.depth == reference.depth && one.buffer_mib == reference.buffer_mib);
+    has_reference = has_reference || one == reference;
   }
   if (with_reference && !has_reference) chosen.push_back(reference);
   return chosen;

@@ -209,9 +209,9 @@ void Coordinator::takeNext() {
   if (!results.empty() && !synchronous()) handOut(worker);
 }
 
-/// Seconds to sleep at a time: a small fraction of the shortest batch, or a quarter of the time that orders
-/// in advance take, some of which may be carried out already. Always the former if workers are on other
-/// nodes, because they also wait for the model.
+/// Seconds to sleep at a time: a small fraction of the shortest batch, or longer if all workers have orders
+/// in advance: a quarter of the time that these take, since some may be carried out already. Never longer if
+/// workers are on other nodes, because they also wait for this rank to send them the model.
 double Coordinator::nap() const {
   constexpr double longest = 5e-3, longest_alone = 1e-3;
   double seconds = longest;
@@ -285,6 +285,7 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
   WorkerState& own = _workers[worker];
   if (own.late) { // others have done its batch, or it counts as done
     own.late = false;
+    own.longest = std::max(own.longest, 2.0 * result.seconds / batches_until_late);
     if (own.result) record(worker, own.applying, applied(worker, result));
     return;
   }

@@ -54,6 +54,9 @@ class Coordinator {
     double last = 0.0, longest = 0.0; ///< s, of its batches
   };
 
+  /// With `tolerate`, a worker is late when an order takes this many times as long as its longest recent one.
+  static constexpr double batches_until_late = 50.0;
+
   bool synchronous() const { return _controller.rules().rule == WorkerRule::synchronous; }
   std::int64_t handedOut() const; ///< samples of the epoch
   std::int64_t step() const;      ///< after the batches that have ended

@@ -102,10 +102,10 @@ void Coordinator::keepLateChange(std::size_t worker, const std::string& why) {
 }
 
 void Coordinator::dropLateWorkers() {
-  constexpr double shortest = 5.0, many = 50.0; // s; times its longest recent batch
+  constexpr double shortest = 5.0; // s
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
     WorkerState& own = _workers[worker];
-    const double limit = std::max(shortest, many * own.longest);
+    const double limit = std::max(shortest, batches_until_late * own.longest);
     if (own.orders.empty() || secondsSince(own.since) < limit) continue;
     own.late = true;
     const std::string why = "no result for " + std::to_string(static_cast<std::int64_t>(limit)) + " s";

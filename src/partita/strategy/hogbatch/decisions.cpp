@@ -3,6 +3,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/io/output_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -27,6 +28,7 @@ std::string rowOf(const Decision& d) {
 }
 
 bool readRow(const std::string& row, Decision& d) {
+  constexpr std::int64_t most = 1 << 24; // samples, as strategy/upper
   std::istringstream in(row);
   char comma = ',';
   for (std::int64_t* number :
@@ -38,7 +40,7 @@ bool readRow(const std::string& row, Decision& d) {
   if (comma != ',' || !(in >> d.rate >> second >> d.decay >> third >> in_place)) return false;
   d.in_place = in_place != 0;
   const bool fits = d.number >= 0 && d.worker >= 0 && d.epoch >= 0 && d.first >= 0 && d.count > 0 &&
-                    d.row >= 0 && d.total >= d.count && d.read >= 0;
+                    d.count <= most && d.row >= 0 && d.total >= d.count && d.read >= 0;
   return fits && second == ',' && third == ',' && in.peek() == std::istringstream::traits_type::eof();
 }
 
@@ -46,8 +48,8 @@ UserError cannotWrite(const std::string& path) {
   return UserError(path + ": cannot be written: " + std::strerror(errno));
 }
 
-/// The rows of the first `version` updates. One whose update was dropped is kept if an update that is kept
-/// follows it.
+/// The rows of the first `version` updates. A row whose update was dropped is kept only if a kept update
+/// follows.
 std::string rowsBefore(const std::string& path, std::int64_t version) {
   std::string kept, waiting;
   if (version == 0) return kept;
@@ -81,6 +83,19 @@ void DecisionLog::add(const Decision& decision) {
 void DecisionLog::flush() {
   _file.flush();
   if (!_file) throw cannotWrite(_path);
+}
+
+void repeatDecisions(RunConfig& deck, const std::string& path) {
+  HogbatchSection& section = deck.strategy.hogbatch;
+  section.replay = path;
+  // A run that was continued with a smaller strategy/upper may have had larger batches than its deck allows.
+  for (const Decision& one : readDecisions(path))
+    section.replay_batch = std::max(section.replay_batch, one.count);
+}
+
+bool changeAlike(const RunConfig& one, const RunConfig& other) {
+  const HogbatchSection &a = one.strategy.hogbatch, &b = other.strategy.hogbatch;
+  return a.merge == b.merge && a.update == b.update;
 }
 
 std::vector<Decision> readDecisions(const std::string& path) {

@@ -35,6 +35,12 @@ class DecisionLog {
   std::ofstream _file;
 };
 
+/// Makes the run of a deck repeat the decisions in a file. Throws UserError if it cannot be read.
+void repeatDecisions(RunConfig& deck, const std::string& path);
+
+/// Would the same decisions change the model in the same way with both decks?
+bool changeAlike(const RunConfig& one, const RunConfig& other);
+
 /// Reads the rows of a file. Throws UserError with file and line if a row is not valid.
 std::vector<Decision> readDecisions(const std::string& path);
 

@@ -65,7 +65,7 @@ void visitAll(State& state, const Take& take) {
 /// Returns false if the type does not hold the value.
 template <class Number>
 bool convert(double value, Number& number) {
-  constexpr double most = 1LL << 53; // beyond it, a double does not count
+  constexpr double most = 1LL << 53; // not all larger integers are exact in a double
   if (std::is_integral_v<Number> && !(std::abs(value) <= most)) return false;
   number = static_cast<Number>(value);
   return true;

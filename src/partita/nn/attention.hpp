@@ -16,6 +16,7 @@ class Attention : public PlannedLayer {
 
   void bind(const LayerNumbers& numbers) override;
   bool acceptsHalf() const override { return true; }
+  bool keepsGradient() const override { return !_plan.part; }
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,

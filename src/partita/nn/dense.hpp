@@ -17,6 +17,7 @@ class Dense : public PlannedLayer {
   void bind(const LayerNumbers& numbers) override;
   bool acceptsHalf() const override { return true; }
   bool roundsGradient(bool accumulate) const override;
+  bool keepsGradient() const override { return _plan.spec.activation == Activation::identity && !_plan.part; }
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,

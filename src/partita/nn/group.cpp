@@ -156,8 +156,11 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix
   const Vector(&work)[2] = {memory.gradients[1], memory.gradients[2]};
   if (!_residual) return _body.backward(space, memory.pass, in, memory.body, grad_out, grad_in, work);
   Real* const beside = memory.gradients[0].data();
-  const TypedMatrix to_body(out.precision, beside, out.rows, out.columns);
-  activationGradient(space, memory, in, out, grad_out, to_body);
+  const bool needs_copy =
+      _plan.spec.activation != Activation::identity || pass.transport.number > 0 || !_body.keepsGradient();
+  const TypedMatrix to_body =
+      needs_copy ? TypedMatrix(out.precision, beside, out.rows, out.columns) : grad_out;
+  if (needs_copy) activationGradient(space, memory, in, out, grad_out, to_body);
   if (pass.transport.number > 0) // the gradient of the penalty on the output of the body
     addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.output(),
               pass.transport * static_cast<Real>(_plan.outputs()) /

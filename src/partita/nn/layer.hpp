@@ -80,6 +80,8 @@ class Layer {
     (void)accumulate;
     return false;
   }
+  /// Does a backward pass leave dJ/dout, stored like the parameters, as it is?
+  virtual bool keepsGradient() const { return false; }
   /// Starting values of a slice of one of its tensors. They depend only on (seed, place in the network, place
   /// in the tensor). Zeros by default.
   virtual void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,

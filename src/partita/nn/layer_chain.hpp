@@ -54,8 +54,12 @@ class LayerChain {
   /// front of the scratch.
   void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Tape& tape,
                const ParametersWanted& wanted = {}) const;
-  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din if `grad_in`, stored like the input of the
-  /// first layer, is not empty. `grad_out` may be `Real` where the last layer takes 16 bits. `work`: two
+  /// Does a backward pass leave dJ/doutput, stored like the output, as it is?
+  bool keepsGradient() const {
+    return _stored.back() == _numbers.parameters.precision && _layers.back()->keepsGradient();
+  }
+  /// dJ/doutput (may be overwritten) -> the flat gradients, and dJ/din if `grad_in`, stored like the input of
+  /// the first layer, is not empty. `grad_out` may be `Real` where the last layer takes 16 bits. `work`: two
   /// buffers, each for the widest activation inside; `grad_out` may be one of them.
   void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Tape& tape,
                 const TypedMatrix& grad_out, const TypedMatrix& grad_in, const Vector (&work)[2],

@@ -100,6 +100,26 @@ TEST_CASE("Scratch of a convolution is bounded whatever the batch", "[plan]") {
   if (!plans_for_device) CHECK(pointwise.workValues(10) == 8 * 10); // sums for the bias alone
 }
 
+TEST_CASE("A batch with fewer rows needs no more scratch", "[plan]") {
+  const auto check = [](const LayerPlan& plan) {
+    INFO(plan.name() << " " << plan.inputs() << " -> " << plan.outputs());
+    std::int64_t most = 0;
+    for (std::int64_t rows = 1; rows < 140; ++rows) {
+      const std::int64_t values = plan.workValues(rows);
+      CHECK(most <= values);
+      most = std::max(most, values);
+    }
+  };
+  for (const std::int64_t channels : {3, 16, 32, 64, 128})
+    for (const std::int64_t extent : {7, 14, 16, 28, 32, 57}) {
+      const std::string type = "{ type = \"conv2d\", kernel = 3, channels = ";
+      for (const char* rest : {"32 }", "64, padding = \"same\" }", "128, stride = 2 }"})
+        check(planOf(type + rest, {channels, extent, extent}).front());
+    }
+  for (const char* deck : {"lenet-mnist", "resnet-50", "vgg-16", "resnet20-cifar10", "resnet-emnist"})
+    for (const LayerPlan& plan : planDeck(deck)) check(plan);
+}
+
 TEST_CASE("Layers of images that do not fit are refused", "[plan]") {
   using Catch::Matchers::ContainsSubstring;
   const Shape image{3, 8, 8};

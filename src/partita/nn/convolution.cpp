@@ -175,7 +175,10 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
   if (!_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Convolution::activation_gradient", Phase::elementwise);
   const std::int64_t rows = grad.rows, places = _c.windows.outPlaces();
-  Real* sums = pass.work.data() + _c.workValues(rows);
+  const std::int64_t before = _c.workValues(rows);
+  PARTITA_REQUIRE(before + rows * _c.out_channels <= static_cast<std::int64_t>(pass.work.size()),
+                  "scratch that does not hold the sums of a convolution");
+  Real* sums = pass.work.data() + before;
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {

@@ -157,11 +157,13 @@ bool ConvolutionPlan::packable() const {
          out_channels >= lanes;
 }
 
+std::int64_t ConvolutionPlan::mostPackedRows(std::int64_t rows) const {
+  const std::int64_t per_row = in_channels * windows.inPlaces() + out_channels * windows.outPlaces();
+  return std::clamp<std::int64_t>(packed_budget / per_row, 1, std::max<std::int64_t>(rows, 1));
+}
+
 std::int64_t ConvolutionPlan::packedRows(std::int64_t rows) const {
-  const std::int64_t per_row = in_channels * windows.inPlaces() + out_channels * windows.outPlaces(),
-                     most = std::clamp<std::int64_t>(packed_budget / per_row, 1,
-                                                     std::max<std::int64_t>(rows, 1)),
-                     parts = (rows + most - 1) / most;
+  const std::int64_t most = mostPackedRows(rows), parts = (rows + most - 1) / most;
   return parts == 0 ? 0 : (rows + parts - 1) / parts;
 }
 
@@ -238,7 +240,7 @@ std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
   }
   if (!packable()) return columns;
   const std::int64_t activations =
-      packedRows(rows) * (in_channels * windows.inPlaces() + out_channels * windows.outPlaces());
+      mostPackedRows(rows) * (in_channels * windows.inPlaces() + out_channels * windows.outPlaces());
   return std::max(columns, activations + 2 * packedWeights() + 5 * packed_alignment);
 }
 

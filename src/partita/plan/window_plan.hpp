@@ -53,6 +53,8 @@ struct ConvolutionPlan {
   bool packable() const;
   /// Rows of the batch that they get at once, about the same number each time.
   std::int64_t packedRows(std::int64_t rows) const;
+  /// The most of them for any batch of up to `rows`: 20 rows may be one part, and 21 two.
+  std::int64_t mostPackedRows(std::int64_t rows) const;
   std::int64_t packedWeights() const; ///< the most values of the weights in such a format
 
   /// Are there so few outputs that kernels of ours are faster on a host, which read the windows where they

@@ -132,7 +132,7 @@ std::string valueCases(const std::vector<CommandPage>& commands) {
       std::string pattern;
       for (const std::string& flag : option.flags)
         pattern += (pattern.empty() ? "" : " | ") + ("'" + command.name + " " + flag + "'");
-      cases += answer(pattern, option.value);
+      cases += answer(pattern, option.value.substr(0, option.value.find("..."))); // of several, each is alike
     }
   }
   return cases;

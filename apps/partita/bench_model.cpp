@@ -8,6 +8,7 @@
 #include "partita/optim/optimiser.hpp"
 #include "partita/plan/cost/typical.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 #include "partita/train/banner.hpp"
 
@@ -24,6 +25,7 @@ BenchModel::BenchModel(const RunConfig& deck, DataSets data, const BenchSetting&
   config.strategy.parts = 1;
   std::string& folder = config.optimiser.offload_directory;
   if (folder.empty()) folder = std::filesystem::temp_directory_path().string();
+  planRunLength(config, sets.train.size()); // refuses batches larger than the data
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);
   grid = std::make_unique<Grid>(setting.self, planGrid(config.strategy, partition, 1));
   local = std::make_unique<LocalStage>(config, partition.stages[0], sets.classes, config.training.batch);

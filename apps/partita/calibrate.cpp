@@ -223,8 +223,9 @@ double stepOf(const ExecSpace& space, const Communicator& world, const RunConfig
               const BenchSetting& setting, bool quick, double gemm) {
   std::optional<BenchModel> model;
   collectively(world, [&] {
-    const BenchSetting sized{setting.self,
-                             {"strategy/kind=joint", "training/batch=" + std::to_string(batch)}};
+    const BenchSetting sized{
+        setting.self,
+        {"strategy/kind=joint", "run/decisions=false", "training/batch=" + std::to_string(batch)}};
     model.emplace(deck, loadData(deck.data, deck.run.seed, Need::everything), sized);
   });
   world.barrier();
@@ -237,7 +238,11 @@ void timeWorkers(const ExecSpace& space, const Communicator& world, const BenchS
                  const std::string& path, bool quick, Cluster& cluster) {
   const RunConfig deck = effective(loadDeck(path, {}));
   if (!planOf(deck.strategy).atOwnPace()) return;
-  const auto [small, large] = timedBatches(deck);
+  auto [small, large] = timedBatches(deck);
+  std::int64_t samples = 0;
+  collectively(world, [&] { samples = loadData(deck.data, deck.run.seed, Need::labels_only).train.size(); });
+  large = std::min(large, samples);
+  small = std::min(small, std::max<std::int64_t>(1, large / 2));
   constexpr double ticks = 1e12; // of a second
   std::vector<std::int64_t> least, most;
   for (const auto& [batch, times] : {std::pair{small, &least}, std::pair{large, &most}})

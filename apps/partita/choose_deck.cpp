@@ -6,6 +6,7 @@
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/plan/cost/rank_strategies.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/train/check_plans.hpp"
 
 #include <algorithm>
@@ -37,6 +38,7 @@ std::optional<DeckChoice> choiceOf(const PlanTask& plan, const CostModel& model,
     checkTraining(run.config, plan.sets, run.partition, run.grid);
     RunConfig deck = model.task().program->deck();
     deck.strategy = run.config.strategy;
+    deck.run.decisions = deck.run.decisions && planOf(deck.strategy).atOwnPace();
     return DeckChoice{prediction, parseDeck(writeDeck(deck), "the chosen deck")};
   } catch (const UserError&) {
     return {};

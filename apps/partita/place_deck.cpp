@@ -181,7 +181,10 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   if (!output) return;
   RunConfig result = placed->config;
   result.strategy = placed->plan.strategy(config.strategy);
-  output->write(writeDeck(effective(result)));
+  result.run.decisions = false; // of workers alone
+  const std::string text = writeDeck(effective(result));
+  parseDeck(text, "the placed deck"); // which train must accept
+  output->write(text);
   output->commit();
 }
 

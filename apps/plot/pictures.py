@@ -3,6 +3,8 @@
 import os
 import sys
 
+from run_files import print_name
+
 
 def fail(message):
     sys.exit(f"{os.path.basename(sys.argv[0])}: {message}")
@@ -27,4 +29,4 @@ def save(figure, output):
         figure.savefig(output, dpi=150)
     except (OSError, ValueError) as error:
         fail(f"{output}: {error}")
-    print(output)
+    print_name(output)

@@ -338,7 +338,7 @@ def main():
     except OSError as error:
         sys.exit(f"report.py: {error.filename or output}: {(error.strerror or str(error)).lower()}")
     if descriptor_of(output) != STANDARD_OUTPUT:  # whose content is the page alone
-        print(output)
+        print_name(output)
 
 
 if __name__ == "__main__":

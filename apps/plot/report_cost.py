@@ -55,8 +55,13 @@ def stages_of(run):
     return stages if stages and all(stage.whole and stage.rank >= 0 for stage in stages) else []
 
 
+def groups_of(stages):
+    """How many ranks the stages of one replica are on; workers begin at rank 1."""
+    return len({stage.rank for stage in stages})
+
+
 def stage_table(run, stages):
-    replicas, groups = int(run.number("grid.replicas") or 1), int(max(stage.rank for stage in stages)) + 1
+    replicas, groups = int(run.number("grid.replicas") or 1), groups_of(stages)
     alone = run.summary.length("stage_accuracy") == len(stages) > 1
     rows = []
     for stage in stages:
@@ -79,7 +84,7 @@ def stage_table(run, stages):
 
 def planned_by_rank(stages, copies):
     """rank -> bytes of each kind, summed over the stages of the rank."""
-    groups = int(max(stage.rank for stage in stages)) + 1 if stages else 0
+    groups = groups_of(stages)
     planned = {}
     for stage in stages:
         for copy in range(copies):

@@ -98,12 +98,12 @@ def scaling_section(predictions):
         points = sorted((row["ranks"], row["epoch_s"]) for row in predictions.rows if row["strategy"] == name)
         curves.append(Curve(name, points, f"c{index + 1}", marker=MARKERS[index % 4], dashed=index >= 4))
     for row in predictions.rows:
-        limiters[row["epoch_s"]] = row["limiter"]
+        limiters.setdefault(row["epoch_s"], set()).add(row["limiter"])
     shown = legend([(curve.colour, swatch(curve.marker, curve.dashed), curve.label,
                      number(curve.points[-1][1], duration)) for curve in curves])
     chart = line_chart(curves, "Seconds per epoch over the number of ranks", log=True, axis="ranks",
                        last=max(row["ranks"] for row in predictions.rows), tick=duration,
-                       text=lambda value: f"{duration(value)}, limited by {limiters[value]}")
+                       text=lambda value: f"{duration(value)}, limited by {' or '.join(sorted(limiters[value]))}")
     rows = [[str(row["ranks"]), row["strategy"], *(number(row[key], duration) for key in Predictions.KEYS[:3]),
              number(row["memory_bytes"], size), row["limiter"]]
             for row in sorted(predictions.rows, key=lambda row: (row["ranks"], row["epoch_s"]))]

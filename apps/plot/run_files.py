@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import sys
 
 STAGE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#7F7F7F")
 COLUMNS = ("stage", "run_step", "loss", "learning_rate", "event", "accuracy")
@@ -31,6 +32,13 @@ def open_text(path):
         return open(path, newline="", encoding="utf-8", errors="replace")
     except OSError as error:
         raise RunError(f"{path}: {error.strerror.lower()}") from None
+
+
+def print_name(path):
+    """Also a name that is not UTF-8."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(os.fsencode(path) + b"\n")
+    sys.stdout.flush()
 
 
 def table_rows(path):

@@ -140,7 +140,7 @@ class BadData(support.RunTest):
                 file.truncate(1 << 40)
             begin = time.monotonic()
             if deck is None:
-                self.assertRefused(run("train", path, timeout=20), path, "is larger than 8388608 bytes")
+                self.assertRefused(run("train", path, timeout=20), path, "is larger than 67108864 bytes")
             else:
                 self.assertRefused(run("train", deck, f"data/path={self.folder}", timeout=20), path, "needs 1.10 TB of memory")
             self.assertLess(time.monotonic() - begin, 5)

@@ -101,6 +101,14 @@ class Calibrations(support.RunTest):
             self.assertDone(result)
             self.assertAlmostEqual(1e3 * json.loads(result.stdout)[0]["step_s"] / (step + more), 1, delta=0.01)
 
+    def test_workers_with_few_samples_and_a_log(self):
+        """Batches may be larger than the data, and only hogbatch writes decisions."""
+        text = support.SMALL_DECK.split("[strategy]")[0].replace("samples = 600", "samples = 50")
+        deck = self.write("workers.toml", text.replace("[run]", "[run]\ndecisions = true") +
+                          '[strategy]\nkind = "hogbatch"\n[optimiser]\nkind = "sgd"\nmomentum = 0.0\n')
+        _, cluster = self.calibrate(deck)
+        self.assertEqual([row["rank"] for row in cluster["worker"]], [1])
+
     def test_it_is_printed_without_a_file(self):
         result = run("plan", "calibrate", "--quick", *ANY_NOISE, ranks=2)
         self.assertDone(result)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -161,6 +162,27 @@ class Inputs(support.RunTest):
                 self.assertUntouched(result, before, target)
         refined = self.folder / "refined.toml"
         self.assertWorked(run("plan", "calibrate", "--from", self.run_directory, "-o", refined))
+
+
+class Evaluations(support.RunTest):
+    def accuracies(self, *overrides):
+        result = run("evaluate", self.folder / "run", *overrides)
+        self.assertDone(result)
+        return [float(word) for word in re.findall(r"(\d+\.\d+) %", result.stdout)]
+
+    def test_other_data_with_the_labels_of_the_training(self):
+        """A seed draws other characters; fixed labels are those that the stages have learned."""
+        train(self.folder / "run", self.deck, "strategy/input=free", "run/epochs=20", "data/samples=2000")
+        for own, other in zip(self.accuracies(), self.accuracies("run/seed=77"), strict=True):
+            self.assertLess(abs(own - other), 15)
+        self.assertGreater(max(self.accuracies("run/seed=77")), 60)
+
+    def test_exits_as_asked(self):
+        train(self.folder / "run", self.deck, "strategy/exits=fitted", "data/validation=0.2", "run/epochs=4")
+        outputs = [run("evaluate", self.folder / "run", f"strategy/exits={exits}").stdout for exits in ("fitted", "sum")]
+        losses = [re.findall(r"loss \d+\.\d+", output) for output in outputs]
+        self.assertTrue(losses[0])
+        self.assertNotEqual(*losses)
 
 
 if __name__ == "__main__":

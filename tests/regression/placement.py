@@ -319,6 +319,27 @@ class Decks(support.RunTest):
                 result = run("train", deck, ranks=plan["ranks"])
                 self.assertDone(result)
 
+    def test_a_log_of_workers_is_no_part_of_a_plan(self):
+        text = support.SMALL_DECK.split("[strategy]")[0].replace("[run]", "[run]\ndecisions = true")
+        workers = self.write("workers.toml", text + '[strategy]\nkind = "hogbatch"\n[optimiser]\nkind = "sgd"\nmomentum = 0.0\n')
+        for command in (("place", "-o"), ("deck", "--ranks", "2", "-o")):
+            deck = self.folder / "plan.toml"
+            self.assertDone(run("plan", command[0], workers, *command[1:], deck, ranks=2 if command[0] == "place" else 1))
+            with open(deck, "rb") as file:
+                self.assertFalse(tomllib.load(file)["run"]["decisions"])
+
+    def test_plans_that_train_would_refuse(self):
+        """Statistics over all replicas need a fixed order of microbatches."""
+        layers = ('network/layers=[{type="dense",units=512},{type="batch-norm",replicas=true},{type="dense",units=512},'
+                  '{type="batch-norm",replicas=true},{type="dense"}]')
+        for ranks in (2, 4):
+            deck = self.folder / "plan.toml"
+            plan = json.loads(self.place("--json", "-", "-o", deck, layers, "strategy/microbatches=4", ranks=ranks))
+            self.assertDone(run("train", deck, "-n", "--ranks", str(plan["ranks"])))
+        rows = run("plan", "predict", self.DECK, *self.SMALL, layers, "strategy/microbatches=4", "--ranks", "4", "--stages",
+                   "2", "--strategy", "pipeline")
+        self.assertIn("needs a fixed order of the microbatches", rows.stdout)
+
     def test_slow_links_and_memory_decide(self):
         def cluster(**keys):
             return self.write("cluster.toml", "[node]\nmemory = {memory}\n[[link]]\nbandwidth = {bandwidth}\n".format(

@@ -140,6 +140,26 @@ TEST_CASE("The factor of clipping multiplies the gradient, not the decay", "[opt
             }));
 }
 
+TEST_CASE("Parameters that do not learn stay, whatever their decay and moments", "[optim]") {
+  constexpr std::int64_t learning = 3001;
+  for (const OptimiserSection& section :
+       {sgd(0.9, true, 0.1), adam(OptimiserKind::adam, 0.1), adam(OptimiserKind::adamw, 0.1)}) {
+    const auto optimiser = makeOptimiser(section, size);
+    const Vector parameters = vectorOf(normals(size, 1)), gradients = vectorOf(gradientOf(1));
+    optimiser->step(space, {parameters, gradients, {}}, rate, Vector());
+    const Values before = valuesOf(parameters);
+    optimiser->learnOnly(learning);
+    optimiser->step(space, {parameters, gradients, {}}, rate, Vector());
+    const Values after = valuesOf(parameters);
+    std::int64_t changed = 0;
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      changed += after[i] != before[i] ? 1 : 0;
+      if (i >= static_cast<std::size_t>(learning)) CHECK(after[i] == before[i]);
+    }
+    CHECK(changed > learning - 10);
+  }
+}
+
 TEST_CASE("Optimisers show their state and their traffic", "[optim]") {
   const int value = sizeof(Real);
   CHECK(makeOptimiser(sgd(0.0, false, 0.0), size)->state().empty());

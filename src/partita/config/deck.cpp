@@ -13,7 +13,7 @@
 namespace partita {
 namespace {
 
-constexpr std::uint64_t most_bytes = 8 << 20; // a deck of 100,000 layers, each with its keys
+constexpr std::uint64_t most_bytes = 64 << 20; // an effective deck of 100,000 layers, each with all its keys
 
 std::string readFile(const std::string& path) {
   if (!regularFileExists(path, ", not a deck")) throw UserError(path + ": no such deck");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,9 +93,10 @@ struct DataSection {
   double validation = 0.0;       ///< fraction of the training set held out
   double test_fraction = 0.0;    ///< fraction of the files used as test set if there is none
   Standardise standardise = Standardise::scalar;
-  std::int64_t crop = 0;     ///< training images: zeros on each side before a random crop to the size
-  bool flip = false;         ///< training images: mirrored left to right with probability 1/2
-  std::int64_t prefetch = 2; ///< batches prepared ahead by a thread; 0: prepared on demand
+  std::int64_t crop = 0;            ///< training images: zeros on each side before a random crop to the size
+  bool flip = false;                ///< training images: mirrored left to right with probability 1/2
+  std::int64_t prefetch = 2;        ///< batches prepared ahead by a thread; 0: prepared on demand
+  std::optional<std::int64_t> seed; ///< of generated data, if not run/seed; not a key of decks
 };
 
 struct NetworkSection {

@@ -134,7 +134,10 @@ void Group::activationGradient(const ExecSpace& space, const Memory& memory, con
                                const TypedMatrix& copy) const {
   const Region region(space, "partita::Group::activation_gradient", Phase::elementwise);
   if (_plan.spec.activation == Activation::identity) return copyValues(space, grad, copy);
-  if (_plan.spec.recompute && needsArgument(_plan.spec.activation)) add(space, memory, in, out);
+  if (_plan.spec.recompute && needsArgument(_plan.spec.activation)) {
+    add(space, memory, in, out);
+    roundTo(space, _body.parameterPrecision(), out); // as forward left it
+  }
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {

@@ -56,8 +56,9 @@ class LayerChain {
                const ParametersWanted& wanted = {}) const;
   /// Does a backward pass leave dJ/doutput, stored like the output, as it is?
   bool keepsGradient() const {
-    return _stored.back() == _numbers.parameters.precision && _layers.back()->keepsGradient();
+    return _stored.back() == parameterPrecision() && _layers.back()->keepsGradient();
   }
+  Precision parameterPrecision() const { return _numbers.parameters.precision; }
   /// dJ/doutput (may be overwritten) -> the flat gradients, and dJ/din if `grad_in`, stored like the input of
   /// the first layer, is not empty. `grad_out` may be `Real` where the last layer takes 16 bits. `work`: two
   /// buffers, each for the widest activation inside; `grad_out` may be one of them.

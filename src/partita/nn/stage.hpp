@@ -47,8 +47,9 @@ class Stage {
   const Vector& gradients() const { return _gradients; }
   /// The parameters as the optimiser trains them and checkpoints keep them, wherever they are stored.
   const StoredVector& masters() const { return _masters; }
-  ParameterBuffers trained() const;                               ///< for an optimiser
-  void setParameters(const ExecSpace& space, const Real* values); ///< all of them, from the host
+  ParameterBuffers trained() const;                                    ///< for an optimiser
+  std::int64_t ownParameters() const { return _chain.storedValues(); } ///< before those of head and decoder
+  void setParameters(const ExecSpace& space, const Real* values);      ///< all of them, from the host
   /// Some of them, from the device: values `begin` and the following ones of the flat buffer.
   void setParameters(const ExecSpace& space, std::int64_t begin, const Vector& values);
   const std::vector<StageTensor>& tensors() const { return _tensors; }

@@ -199,18 +199,23 @@ Optimiser::Part Optimiser::partOf(const ParameterBuffers& trained, const BucketS
           gate};
 }
 
+void Optimiser::updateLearning(const ExecSpace& space, Part part, double rate) const {
+  part.end = std::min(part.end, _learning);
+  if (part.size() > 0) update(space, part, rate);
+}
+
 void Optimiser::step(const ExecSpace& space, const ParameterBuffers& trained, double rate,
                      const Vector& factor, const GradientWanted& wanted, const StepNumbers* gate) {
   begin(trained);
   _stream->run(space, [&](const BucketStream::Bucket& bucket) {
     if (wanted) wanted(bucket.begin);
-    update(space, partOf(trained, bucket, factor, gate), rate);
+    updateLearning(space, partOf(trained, bucket, factor, gate), rate);
   });
 }
 
 void Optimiser::stepPart(const ExecSpace& space, const ParameterBuffers& trained, double rate,
                          std::int64_t begin, std::int64_t end) {
-  update(space, partOf(trained, _stream->onDevice(begin, end), Vector(), nullptr), rate);
+  updateLearning(space, partOf(trained, _stream->onDevice(begin, end), Vector(), nullptr), rate);
 }
 
 std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::int64_t parameters) {

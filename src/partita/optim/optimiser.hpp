@@ -6,6 +6,7 @@
 #include "partita/optim/step_gate.hpp"
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ class Optimiser {
   void begin(const ParameterBuffers& trained);
   void stepPart(const ExecSpace& space, const ParameterBuffers& trained, double rate, std::int64_t begin,
                 std::int64_t end);
+  /// Updates only the first values from now on; the others and their state stay as they are.
+  void learnOnly(std::int64_t values) { _learning = values; }
   const std::vector<State>& state() const { return _state; }
   /// Bytes that one step reads and writes per parameter in single precision; steps are memory-bound.
   int bytesPerParameter() const { return sizeof(Real) * (3 + 2 * _state.size()); }
@@ -58,6 +61,7 @@ class Optimiser {
     std::int64_t size() const { return end - begin; }
   };
   virtual void update(const ExecSpace& space, const Part& part, double rate) const = 0;
+  void updateLearning(const ExecSpace& space, Part part, double rate) const;
   Part partOf(const ParameterBuffers& trained, const BucketStream::Bucket& bucket, const Vector& factor,
               const StepNumbers* gate) const;
 
@@ -66,6 +70,7 @@ class Optimiser {
 
  private:
   std::vector<State> _state;
+  std::int64_t _learning = std::numeric_limits<std::int64_t>::max();
   Vector _one;                           ///< the factor if none is given
   std::unique_ptr<BucketStream> _stream; ///< made by the first step
 };

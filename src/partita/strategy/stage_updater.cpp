@@ -67,7 +67,7 @@ void StageUpdater::finishUpdate(const ExecSpace& space) {
 
 std::vector<Optimiser::State> StageUpdater::states() const {
   std::vector<Optimiser::State> all = _optimiser->state();
-  all.insert(all.end(), _kept.begin(), _kept.end());
+  for (const Kept& kept : _kept) all.push_back(kept.state);
   return all;
 }
 

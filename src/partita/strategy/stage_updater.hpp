@@ -92,6 +92,8 @@ class StageUpdater {
   /// Reports on the steps since the last report, over all replicas; waits for the device. Collective over the
   /// replicas. Throws RunError if the last gradient is not finite, unless such steps are skipped.
   StepReport report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample);
+  /// Only the first parameters of the stage learn from now on; the others stay as they are.
+  void learnOnly(std::int64_t parameters) { _optimiser->learnOnly(parameters); }
   /// Excludes time spent elsewhere (an evaluation) from the samples per second of the next report.
   void pause(double seconds) {
     _since += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -109,10 +111,15 @@ class StageUpdater {
   /// Between steps: does the last one report?
   bool reported() const { return reportsAfter(_step); }
 
-  /// Adds a vector of the strategy, of the stage's length, to the checkpointed state. Call before the first
-  /// step.
-  void keep(Optimiser::State state) { _kept.push_back(std::move(state)); }
-  const std::vector<Optimiser::State>& kept() const { return _kept; }
+  /// A vector of the strategy, of the stage's length. If a checkpoint lacks one that is not required, it
+  /// starts from 0.
+  struct Kept {
+    Optimiser::State state;
+    bool required;
+  };
+  /// Adds such a vector to the checkpointed state. Call before the first step.
+  void keep(Optimiser::State state, bool required = true) { _kept.push_back({std::move(state), required}); }
+  const std::vector<Kept>& kept() const { return _kept; }
   /// All that a checkpoint keeps besides the parameters: the optimiser's state and the vectors of `keep`.
   std::vector<Optimiser::State> states() const;
   UpdateState updateState() const;
@@ -145,7 +152,7 @@ class StageUpdater {
   OptimiserSection _section;
   UpdateSchedule _schedule;
   std::unique_ptr<Optimiser> _optimiser;
-  std::vector<Optimiser::State> _kept;
+  std::vector<Kept> _kept;
   GradientNorm _norm;
   bool _checks;            ///< may a step overflow, so that ranks must agree on it? The same on every rank
   bool _late;              ///< parameters are updated when the next forward pass needs them

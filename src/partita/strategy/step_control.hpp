@@ -17,7 +17,8 @@ class StepControl {
   virtual void begin(StageUpdater& updater) { (void)updater; }
 
   /// Restores a new updater to where the run continues: its step, the state of its optimiser, and the sums of
-  /// its stage's loss since the last report. Returns whether everything in `kept()` was found as well.
+  /// its stage's loss since the last report. Returns whether all of `kept()` that is required was found as
+  /// well.
   virtual bool restore(const ExecSpace& space, StageUpdater& updater) {
     (void)space;
     (void)updater;

@@ -170,8 +170,10 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
     const RunFile opened(file);
     Log::info(describeSource(opened));
     facts = opened.facts();
-    deck = withFixedCuts(parseDeck(facts.deck, file, request.overrides), facts.shape, facts.classes,
-                         sizeof(Real));
+    const RunConfig asked = parseDeck(facts.deck, file, request.overrides);
+    deck = withFixedCuts(asked, facts.shape, facts.classes, sizeof(Real));
+    deck.data.seed = asked.run.seed; // other data, but the labels that the stages were trained with
+    deck.run.seed = parseDeck(facts.deck, file).run.seed;
     deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
     if (!request.predictions.empty()) refuseInput(request.predictions, inputsOf(request.path, deck.data));
   });
@@ -186,7 +188,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
     readParameters(opened, setup.stagePointers<Stage*>());
   });
   for (const auto& local : setup.stages)
-    if (!facts.exit_weights.empty())
+    if (fitsExits(setup.config.strategy) && !facts.exit_weights.empty())
       local->exit_weight = facts.exit_weights.at(static_cast<std::size_t>(local->index()));
   const DataSets& sets = setup.plans.sets;
   Predictions kept(world, request.predictions);

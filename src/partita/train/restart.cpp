@@ -249,10 +249,12 @@ bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunCon
   const bool complete = std::all_of(states.begin(), states.end(), read);
   if (!complete)
     for (const Optimiser::State& state : states) state.values.clear(space);
-  const std::vector<Optimiser::State>& kept = updater.kept();
-  const bool has_first = kept.empty() || read(kept.front());
-  for (std::size_t i = 1; i < kept.size(); ++i)
-    if (!has_first || !read(kept[i])) kept[i].values.clear(space);
+  bool kept = true;
+  for (const StageUpdater::Kept& one : updater.kept()) {
+    if (read(one.state)) continue;
+    one.state.values.clear(space);
+    kept = kept && !one.required;
+  }
   const RunProgress& found = *restart.found;
   const auto stage = std::min<std::int64_t>(local.index(), found.stages - 1);
   const UpdateState& update = found.updates[stage];
@@ -270,7 +272,7 @@ bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunCon
     sums.rows += score.rows;
   }
   local.score.set(space, sums);
-  return has_first;
+  return kept;
 }
 
 } // namespace partita

@@ -43,7 +43,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
                     const Partition& partition, const RunLength& length, const DataSets& sets, int replicas);
 
 /// Sets an updater that has taken no step to the point where the run continues. Returns whether the file has
-/// the first vector that the updater keeps besides the state of its optimiser; others that it lacks become 0.
+/// all vectors that are required besides the state of its optimiser.
 bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunConfig& config, const Grid& grid,
                     StageUpdater& updater);
 

@@ -165,7 +165,7 @@ Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
 } // namespace
 
 Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, const TrainedInput* trained) {
-  const std::uint64_t seed = config.run.seed;
+  const auto seed = static_cast<std::uint64_t>(config.data.seed.value_or(config.run.seed));
   // The owner of the first stage follows from the network, whose input follows from the data: labels and
   // shapes are loaded first, then the features only where they are needed.
   sets = loadData(config.data, seed, Need::labels_only, trained);

@@ -13,6 +13,8 @@ const Link& LinkTable::of(std::int64_t ranks) const {
 }
 
 NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters) const {
+  for (const NetworkTiming& network : networks)
+    if (!deck.empty() && network.deck == deck && network.parameters == parameters) return network;
   for (const NetworkTiming& network : networks) {
     const bool may_be_it = network.parameters == 0 || parameters == 0 || network.parameters == parameters;
     if (!deck.empty() && network.deck == deck && may_be_it) return network;

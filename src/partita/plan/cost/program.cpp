@@ -2,6 +2,7 @@
 
 #include "partita/config/validate.hpp"
 #include "partita/plan/run_length.hpp"
+#include "partita/plan/running_statistics.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -45,6 +46,7 @@ ProgramRun Program::run(const StrategySection& strategy, std::int64_t ranks, std
   run.config = effective(run.config);
   run.partition = planPartition(run.config, _layers, _layers.back().classes);
   run.grid = planGrid(run.config.strategy, run.partition, static_cast<int>(ranks));
+  checkStatistics(run.config, run.partition, run.grid);
   return run;
 }
 

@@ -1,5 +1,7 @@
 #include "partita/plan/search/architecture_search.hpp"
 
+#include "partita/config/user_error.hpp"
+
 #include <algorithm>
 
 namespace partita {
@@ -142,8 +144,12 @@ ArchitectureSearch::Plan ArchitectureSearch::planOf(std::size_t accelerator, std
   plan.limit = plan.plan.feasible ? "computation" : "memory";
   constexpr double large = 1e18, faster = 0.999;
   const auto gains = [&](const PlacementTask& task) {
-    const DevicePlan relaxed = placeLayers(task);
-    return relaxed.feasible && (!plan.plan.feasible || relaxed.time < faster * plan.plan.time);
+    try {
+      const DevicePlan relaxed = placeLayers(task);
+      return relaxed.feasible && (!plan.plan.feasible || relaxed.time < faster * plan.plan.time);
+    } catch (const UserError&) {
+      return false; // more devices than the search can hold
+    }
   };
   const auto faster_links = [&] { // layers that devices share contain sums over these
     PlacementTask task =

@@ -36,6 +36,11 @@ bool addsExits(const StrategySection& strategy) {
   return sil != nullptr && sil->exits != Exits::none;
 }
 
+bool fitsExits(const StrategySection& strategy) {
+  const SilSection* sil = planOf(strategy).labels(strategy);
+  return sil != nullptr && sil->exits == Exits::fitted;
+}
+
 bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) {
   const SilSection* sil = planOf(strategy).labels(strategy);
   if (sil == nullptr) return false;

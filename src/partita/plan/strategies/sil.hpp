@@ -21,6 +21,8 @@ bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers);
 
 /// Does the joined network add up what its stages predict? False without labels.
 bool addsExits(const StrategySection& strategy);
+/// Are the weights of this sum fitted after the training?
+bool fitsExits(const StrategySection& strategy);
 
 /// The name in checkpoints of the parameters that a stage has sent last.
 std::string keptStateOf(ParameterCopy::Kind kind);

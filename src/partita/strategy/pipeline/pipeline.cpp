@@ -28,6 +28,7 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase,
     _owned.push_back(
         std::make_unique<StageUpdater>(context.config, *local, _replicas->link(*local), schedule));
     _updaters.push_back(_owned.back().get());
+    _updaters.back()->learnOnly(local->stage.ownParameters()); // weight decay would wear heads away
     _replicas->attach(*_updaters.back());
   }
   _work =

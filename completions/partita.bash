@@ -167,12 +167,12 @@ _partita_value() {
     'export -o' | 'export --output') echo 'FILE' ;;
     'export --stages') echo 'N' ;;
     'info --completion') echo 'bash' ;;
-    'plan calibrate --from') echo 'RUN...' ;;
+    'plan calibrate --from') echo 'RUN' ;;
     'plan calibrate -o' | 'plan calibrate --output') echo 'FILE' ;;
     'plan calibrate --noise') echo 'PERCENT' ;;
     'plan predict --cluster') echo 'FILE' ;;
-    'plan predict --ranks') echo 'N,...' ;;
-    'plan predict --strategy') echo 'NAME,...' ;;
+    'plan predict --ranks') echo 'N,' ;;
+    'plan predict --strategy') echo 'NAME,' ;;
     'plan predict --stages') echo 'N' ;;
     'plan predict --parts') echo 'N' ;;
     'plan predict --mode') echo 'exact|paper' ;;

@@ -11,6 +11,7 @@ import os
 from pictures import fail
 from report_html import Markup, element
 from report_svg import Scale, marker, path_of, widened
+from run_files import print_name
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960, 420, 80, 20, 20, 50
 STYLE = Markup("body{font:14px sans-serif;max-width:980px;margin:2em auto;color:#222}svg{width:100%}text{fill:#444;"
@@ -103,7 +104,7 @@ def main():
             file.write("<!DOCTYPE html>\n" + page + "\n")
     except OSError as error:
         fail(f"{output}: {error.strerror}")
-    print(output)
+    print_name(output)
 
 
 if __name__ == "__main__":

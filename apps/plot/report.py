@@ -17,7 +17,7 @@ from report_curves import curves_section, result_of_history
 from report_forecast import Predictions, forecast_section, scaling_section
 from report_html import (Markup, duration, element, grouped, join, number, percent, plural, scaled, section,
                          significant, table)
-from run_files import Deck, History, RunError, Summary, Trace, deck_defaults
+from run_files import Deck, History, RunError, Summary, Trace, deck_defaults, print_name
 
 MARK = "<!DOCTYPE html>\n<!-- A report of Partita -->\n"
 # The names in a run directory that belong to the run (docs/run-directory.md), and all that lies in its checkpoints.

@@ -486,6 +486,22 @@ class Others(support.RunTest):
         self.assertIn("has no prediction; train with run/cluster=FILE",
                       self.said("plot_prediction.py", file, self.folder / "run", "-o", self.folder / "x.png"))
 
+    def test_names_that_are_not_utf8(self):
+        folder = os.fsencode(self.folder) + b"/run-\xff"
+        train(self.folder / "run", self.deck)
+        os.rename(self.folder / "run", folder)
+        result = subprocess.run([sys.executable, PLOT / "report.py", folder], capture_output=True,
+                                env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"})
+        self.assertEqual((result.returncode, result.stdout), (0, folder + b"/report.html\n"), result.stderr)
+
+    def test_ranks_of_workers(self):
+        """Rank 0 coordinates and has no stage."""
+        train(self.folder / "run", self.deck, "strategy/kind=hogbatch", "optimiser/kind=sgd", "optimiser/momentum=0", ranks=3)
+        self.assertDone(subprocess.run([sys.executable, PLOT / "report.py", self.folder / "run"], capture_output=True, text=True))
+        page = (self.folder / "run" / "report.html").read_text()
+        self.assertIn("1, 2", page)
+        self.assertNotIn("rank 3", page)
+
     def test_workers(self):
         folder = self.folder / "run"
         folder.mkdir()

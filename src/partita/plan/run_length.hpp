@@ -47,8 +47,8 @@ struct RunLength {
   std::int64_t total() const { return steps * turns + recovery_steps; }
   /// Samples that the joined network is trained on, with those of the recovery.
   double samples(std::int64_t batch) const {
-    const std::int64_t rest = steps % per_epoch + recovery_steps;
-    return static_cast<double>(steps / per_epoch) * static_cast<double>(epoch_samples) +
+    const std::int64_t epochs = steps / per_epoch, rest = steps % per_epoch + recovery_steps;
+    return static_cast<double>(epochs) * static_cast<double>(epoch_samples) +
            static_cast<double>(rest) * static_cast<double>(batch);
   }
   /// Steps of the whole run up to a position: what checkpoints and the history count.

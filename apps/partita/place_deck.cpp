@@ -174,7 +174,9 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   file.write(jsonOf(placed, config, alone.step).text());
   if (!placed) {
     if (!file.isStandardOutput())
-      Log::info("no plan fits: each needs more than " + formatBytes(cluster.memory) + " on some rank");
+      Log::info(cluster.memory > 0.0
+                    ? "no plan fits: each needs more than " + formatBytes(cluster.memory) + " on some rank"
+                    : "no plan fits the network and the batch: train would refuse each");
     return;
   }
   if (!file.isStandardOutput()) show(*placed, alone.step, cluster, config, arguments);

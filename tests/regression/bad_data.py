@@ -242,6 +242,9 @@ class OtherData(support.RunTest):
         self.assertRefused(run("train", deck, f"data/path={self.folder}", "strategy/kind=joint", "data/train_file=shifted.txt",
                                "data/test_file=shifted.txt", "-d", self.folder / "more", "-r", "latest"),
                            "was trained on labels 4 to 6")
+        self.assertRefused(run("train", deck, f"data/path={self.folder}", "strategy/kind=joint", "data/train_file=part.txt",
+                               "data/test_file=part.txt", "-d", self.folder / "more", "-r", "latest"),
+                           "was trained on labels 4 to 6")  # not only: other shapes
 
     def test_evaluation_asks_for_no_batch(self):
         folder = self.folder / "run"

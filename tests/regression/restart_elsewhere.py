@@ -93,6 +93,13 @@ class Elsewhere(support.RunTest):
                 self.assertEqual("the heads of stages have changed" in result.stderr, not same, result.stderr)
                 self.assertIn(f"at step 10 of {STEPS}", result.stdout)
 
+    def test_another_seed_draws_other_fixed_labels(self):
+        for labels in ("learned", "orthogonal"):
+            with self.subTest(labels):
+                _, checkpoint = self.kept(f"strategy/labels={labels}", "--overwrite")
+                _, result = self.go_on(checkpoint, f"strategy/labels={labels}", "run/seed=8")
+                self.assertEqual("and with it the fixed labels" in result.stderr, labels != "learned", result.stderr)
+
     def test_another_strategy_continues(self):
         """Stages first, then the whole network: better than the stages alone."""
         summary, checkpoint = self.kept()

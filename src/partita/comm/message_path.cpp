@@ -34,7 +34,8 @@ constexpr std::array<Switched, 3> switched{{{"CRAY MPICH", {"MPICH_GPU_SUPPORT_E
                                             {"MVAPICH2", {"MV2_USE_CUDA", "MV2_USE_ROCM"}},
                                             {"Intel(R) MPI", {"I_MPI_OFFLOAD", nullptr}}}};
 
-/// Kokkos 4.2 to 4.4 do so unless it was configured otherwise (https://github.com/kokkos/kokkos/pull/7353).
+/// Kokkos 4.2 to 4.4 allocate so unless they were configured otherwise
+/// (https://github.com/kokkos/kokkos/pull/7353).
 #if defined(KOKKOS_ENABLE_IMPL_CUDA_MALLOC_ASYNC)
 constexpr bool allocates_in_pools = true;
 #else

@@ -220,11 +220,10 @@ struct HogbatchSection {
   }
   /// The most samples in a pass of any worker.
   std::int64_t largestBatch(std::int64_t batch) const {
-    if (!replay.empty()) return std::max(replay_batch, batch);
-    if (rule == WorkerRule::synchronous) return batch;
+    if (rule == WorkerRule::synchronous) return std::max(replay_batch, batch);
     const Bounds others = bounds(false, batch), shared = bounds(true, batch);
-    if (!movesBatches()) return std::max(others.start, shared.start);
-    return std::max(others.upper, shared.upper);
+    if (!movesBatches()) return std::max({replay_batch, others.start, shared.start});
+    return std::max({replay_batch, others.upper, shared.upper});
   }
   bool movesBatches() const { return rule == WorkerRule::adaptive || rule == WorkerRule::proportional; }
 };

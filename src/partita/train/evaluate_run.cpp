@@ -173,7 +173,9 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
     const RunConfig asked = parseDeck(facts.deck, file, request.overrides);
     deck = withFixedCuts(asked, facts.shape, facts.classes, sizeof(Real));
     deck.data.seed = asked.run.seed; // other data, but the labels that the stages were trained with
-    deck.run.seed = parseDeck(facts.deck, file).run.seed;
+    const bool reseeds = std::any_of(request.overrides.begin(), request.overrides.end(),
+                                     [](const std::string& word) { return word.rfind("run/seed=", 0) == 0; });
+    if (reseeds) deck.run.seed = parseDeck(facts.deck, file).run.seed;
     deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
     if (!request.predictions.empty()) refuseInput(request.predictions, inputsOf(request.path, deck.data));
   });

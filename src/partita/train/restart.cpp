@@ -117,6 +117,10 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
     Log::warning(
         "the heads of stages have changed: their new parameters, and the optimisers of these stages, "
         "start from the beginning");
+  const SilSection* sil = planOf(deck.strategy).labels(deck.strategy);
+  if (before.deck.run.seed != deck.run.seed && sil != nullptr && !learnsLabels(*sil) &&
+      !partition.cuts.empty())
+    Log::warning("run/seed has changed, and with it the fixed labels that the stages have learned");
   if (optimiserStates(before.config.optimiser) != optimiserStates(deck.optimiser))
     Log::warning("the kind of optimiser has changed: its state starts from the beginning");
   if (restart.found->replicas == replicas) return;
@@ -185,9 +189,15 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   if (file.empty()) return restart;
   restart.opened = std::make_shared<const RunFile>(file);
   const RunFile& opened = *restart.opened;
-  checkParameters(opened, partition, false);
+  const RunFacts facts = opened.facts();
+  try {
+    checkParameters(opened, partition, false);
+  } catch (const UserError&) {
+    compareLabels(facts, sets, file, true); // which may be why the last layer has another size
+    throw;
+  }
   if (!opened.isCheckpoint()) {
-    compareLabels(opened.facts(), sets, file, false);
+    compareLabels(facts, sets, file, false);
     Log::info("starting with the parameters of " + file);
     return restart;
   }
@@ -212,8 +222,8 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
     restart.start = scaled(found, restart.found->per_epoch, length.per_epoch);
     checkLength(restart.start, length, file);
   }
-  compareLabels(opened.facts(), sets, file, restart.keeps_state);
-  if (restart.keeps_state) compareData(opened.facts(), *restart.found, sets, length);
+  compareLabels(facts, sets, file, restart.keeps_state);
+  if (restart.keeps_state) compareData(facts, *restart.found, sets, length);
   reportRestart(restart, before, deck, partition, length, replicas);
   return restart;
 }

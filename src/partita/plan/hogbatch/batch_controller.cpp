@@ -179,6 +179,7 @@ void BatchController::resplit() {
 void BatchController::restore(const std::vector<GroupState>& states) {
   if (states.size() != _states.size()) throw std::logic_error("the state of other workers");
   _states = states;
+  if (_rules.rule == WorkerRule::synchronous) return; // `split` makes parts of a step in proportion to them
   for (std::size_t i = 0; i < _states.size(); ++i) _states[i].size = clamped(i, states[i].size);
 }
 

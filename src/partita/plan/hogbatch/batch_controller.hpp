@@ -80,7 +80,8 @@ class BatchController {
 
   const std::vector<GroupState>& state() const { return _states; }
   /// Continues from a state of the same groups, whose bounds may have been others: each size becomes the
-  /// nearest within the present ones. Throws std::logic_error if there are more or fewer groups.
+  /// nearest within the present ones, or with `synchronous` keeps its proportion to the others. Throws
+  /// std::logic_error if there are more or fewer groups.
   void restore(const std::vector<GroupState>& states);
 
  private:

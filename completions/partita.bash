@@ -167,12 +167,12 @@ _partita_value() {
     'export -o' | 'export --output') echo 'FILE' ;;
     'export --stages') echo 'N' ;;
     'info --completion') echo 'bash' ;;
-    'plan calibrate --from') echo 'RUN' ;;
+    'plan calibrate --from') echo 'RUN...' ;;
     'plan calibrate -o' | 'plan calibrate --output') echo 'FILE' ;;
     'plan calibrate --noise') echo 'PERCENT' ;;
     'plan predict --cluster') echo 'FILE' ;;
-    'plan predict --ranks') echo 'N,' ;;
-    'plan predict --strategy') echo 'NAME,' ;;
+    'plan predict --ranks') echo 'N,...' ;;
+    'plan predict --strategy') echo 'NAME,...' ;;
     'plan predict --stages') echo 'N' ;;
     'plan predict --parts') echo 'N' ;;
     'plan predict --mode') echo 'exact|paper' ;;
@@ -280,7 +280,7 @@ _partita_offer() {
   while IFS= read -r kind; do
     case $kind in
       DECK) _partita_files "$2" '!*.toml' ;;
-      RUN) _partita_files "$2" '!*.h5' ;;
+      RUN | RUN...) _partita_files "$2" '!*.h5' ;;
       FILE) _partita_files "$2" '' ;;
       DIR) _partita_files "$2" '*' ;;
       section/key=value) _partita_override "$2" ;;

@@ -14,7 +14,7 @@ _partita_offer() {
   while IFS= read -r kind; do
     case $kind in
       DECK) _partita_files "$2" '!*.toml' ;;
-      RUN) _partita_files "$2" '!*.h5' ;;
+      RUN | RUN...) _partita_files "$2" '!*.h5' ;;
       FILE) _partita_files "$2" '' ;;
       DIR) _partita_files "$2" '*' ;;
       section/key=value) _partita_override "$2" ;;
@@ -132,7 +132,7 @@ std::string valueCases(const std::vector<CommandPage>& commands) {
       std::string pattern;
       for (const std::string& flag : option.flags)
         pattern += (pattern.empty() ? "" : " | ") + ("'" + command.name + " " + flag + "'");
-      cases += answer(pattern, option.value.substr(0, option.value.find("..."))); // of several, each is alike
+      cases += answer(pattern, option.value);
     }
   }
   return cases;

@@ -111,7 +111,7 @@ void checkOutputs(const RunSection& run) {
 } // namespace
 
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments) {
-  // From here on, a request for a checkpoint must not end a run that has not begun.
+  // From here on, a signal to stop is answered by the run, which may be about to begin.
   if (!arguments.dry_run) Signals::listen();
   TrainPlan plan{RunDirectory(world, arguments.dry_run ? "" : arguments.run_directory),
                  {"", arguments.restart == "latest", arguments.overwrite},

@@ -11,7 +11,7 @@ class Signals {
  public:
   /// Records SIGUSR1, which would end the process. Call first of all: MPI takes a while to start.
   static void recordRequests();
-  /// Records all of them.
+  /// Records the signals to stop, too.
   static void listen();
   static int stop() { return s_stop; } ///< SIGINT, SIGTERM or SIGHUP if one has arrived, otherwise 0
   /// Returns whether SIGUSR1 has arrived since the last call.

@@ -285,7 +285,7 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
   WorkerState& own = _workers[worker];
   if (own.late) { // others have done its batch, or it counts as done
     own.late = false;
-    own.longest = std::max(own.longest, 2.0 * result.seconds / batches_until_late);
+    own.longest = std::max(own.longest, 2.0 * result.seconds / batches_until_late); // has twice as long now
     if (own.result) record(worker, own.applying, applied(worker, result));
     return;
   }

@@ -72,7 +72,8 @@ StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid&
   const std::vector<std::string> names =
       planOf(config.strategy).keptStates(config.strategy, updater.local().stage.plan());
   updater.keep({names[0], _anchor});
-  if (_momentum.size() > 0) updater.keep({names[1], _momentum}, false);
+  constexpr bool required = false; // without it, the velocity starts from 0
+  if (_momentum.size() > 0) updater.keep({names[1], _momentum}, required);
 }
 
 void StageMeeting::begin(const ExecSpace& space) {

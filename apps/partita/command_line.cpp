@@ -47,7 +47,7 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
       .add_option("-d,--directory", arguments.run_directory,
                   "run directory for deck, history, summary, checkpoints and parameters (default: no files "
                   "are written)")
-      ->check(directoryValidator())
+      ->check(pathValidator())
       ->type_name("DIR");
   train
       .add_option("-r,--restart", arguments.restart,
@@ -75,18 +75,20 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
   train.add_option("--ranks", arguments.ranks, "with -n: plan for this number of ranks")
       ->type_name("N")
       ->needs("-n")
-      ->check(CLI::Range(1, 1 << 24).description(""));
+      ->check(countValidator());
 }
 
 void defineStages(CLI::App& app, int& stages) {
   app.add_option("--stages", stages,
                  "end the network after this number of stages, with the prediction made there")
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 24).description(""));
+      ->check(countValidator());
 }
 
 void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
-  evaluate.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")->required();
+  evaluate.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")
+      ->required()
+      ->check(pathValidator());
   evaluate.add_option("section/key=value", arguments.overrides, override_help);
   evaluate
       .add_option("--predictions", arguments.predictions,
@@ -97,7 +99,9 @@ void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
 }
 
 void defineExport(CLI::App& app, ExportArguments& arguments) {
-  app.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")->required();
+  app.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")
+      ->required()
+      ->check(pathValidator());
   app.add_option("-o,--output", arguments.output,
                  "file to write; the suffix, .onnx or .npz, selects the format")
       ->type_name("FILE")
@@ -108,14 +112,15 @@ void defineExport(CLI::App& app, ExportArguments& arguments) {
 }
 
 void defineInfo(CLI::App& info, InfoArguments& arguments) {
-  CLI::Option* run = info.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5");
+  CLI::Option* run = info.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")
+                         ->check(pathValidator());
   CLI::Option* deck = info.add_flag("--deck", arguments.deck_reference,
                                     "print the reference of all deck parameters (Markdown)");
   CLI::Option* manual = info.add_flag("--man", arguments.manual, "print the man page (roff)");
   CLI::Option* completion =
       info.add_option("--completion", arguments.completion, "print the completion script for this shell")
           ->type_name("bash")
-          ->check(CLI::IsMember({"bash"}).description(""));
+          ->check(choiceValidator({"bash"}));
   run->excludes(deck)->excludes(manual)->excludes(completion);
   deck->excludes(manual)->excludes(completion);
   manual->excludes(completion);

@@ -1,5 +1,7 @@
 #include "command_options.hpp"
 
+#include "partita/config/text.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -47,11 +49,16 @@ std::string checkNumber(const std::string& text, const Interval& range) {
   return "'" + text + "' is not a number in " + range.text();
 }
 
-std::string checkDirectory(const std::string& text) {
-  const bool controls =
-      std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
-  const std::string wrong = "contains a control character, such as a line break";
-  return controls ? wrong : checkPath(text);
+std::string checkCount(const std::string& text, std::int64_t most) {
+  const bool digits =
+      !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
+  if (digits && std::stoll(text) >= 1 && std::stoll(text) <= most) return {};
+  return "'" + text + "' is not a whole number from 1 to " + std::to_string(most);
+}
+
+std::string checkChoice(const std::string& text, const std::vector<std::string>& names) {
+  if (std::find(names.begin(), names.end(), text) != names.end()) return {};
+  return "'" + text + "' is not a choice here" + suggestion(text, names);
 }
 
 } // namespace
@@ -59,7 +66,10 @@ std::string checkDirectory(const std::string& text) {
 // An empty value comes from a variable that was not set, and a value that begins like an option is an
 // option.
 std::string checkPath(const std::string& text) {
+  const bool controls =
+      std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
   if (text.empty()) return "is empty; is a variable not set?";
+  if (controls) return "contains a control character, such as a line break";
   if (text.front() == '-')
     return "'" + text + "' looks like an option; write a file of this name as ./" + text;
   return {};
@@ -69,12 +79,16 @@ CLI::Validator pathValidator() {
   return {[](std::string& text) { return checkPath(text); }, ""};
 }
 
-CLI::Validator directoryValidator() {
-  return {[](std::string& text) { return checkDirectory(text); }, ""};
-}
-
 CLI::Validator numberValidator(const Interval& range) {
   return {[range](std::string& text) { return checkNumber(text, range); }, ""};
+}
+
+CLI::Validator countValidator(std::int64_t most) {
+  return {[most](std::string& text) { return checkCount(text, most); }, ""};
+}
+
+CLI::Validator choiceValidator(const std::vector<std::string>& names) {
+  return {[names](std::string& text) { return checkChoice(text, names); }, ""};
 }
 
 CLI::Validator timeTransform() {

@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace partita {
 
@@ -13,11 +15,15 @@ inline constexpr const char* override_help = "changes to the deck, e.g. run/seed
 /// What is wrong with the name of a file; empty: nothing.
 std::string checkPath(const std::string& text);
 CLI::Validator pathValidator();
-/// The same for the run directory, whose files are listed one per line.
-CLI::Validator directoryValidator();
 
 /// Refuses what is not a finite number in a range. That of the library, CLI::Range, lets NaN pass.
 CLI::Validator numberValidator(const Interval& range);
+
+/// Refuses what is not a whole number from 1 to `most`.
+CLI::Validator countValidator(std::int64_t most = 1 << 24);
+
+/// Refuses what is none of these names. That of the library, CLI::IsMember, does not suggest the nearest one.
+CLI::Validator choiceValidator(const std::vector<std::string>& names);
 
 /// Turns HH:MM:SS, MM:SS or seconds into seconds; other texts are refused, and so are times that no clock
 /// could hold.

@@ -137,6 +137,14 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   return 0;
 }
 
+/// The library's "--x: 1 required FILE missing" and "--x: At Most 1 required but received 2" in plain words.
+std::string wrongNumberOfValues(const std::string& text) {
+  const std::string option = text.substr(0, text.find(':'));
+  const bool many = text.find("At Most") != std::string::npos;
+  const std::string message = many ? ": is given more than once" : ": its value is missing";
+  return option + message;
+}
+
 /// Requires the same command line on every rank, otherwise all ranks refuse it: their collective operations
 /// would never end. Throws CLI::Success if help or version was requested.
 void parseTogether(const Communicator& world, CLI::App& app, Arguments& arguments, int argc, char** argv) {
@@ -148,6 +156,8 @@ void parseTogether(const Communicator& world, CLI::App& app, Arguments& argument
     what = essence(app, arguments);
   } catch (const CLI::Success&) {
     answer = std::current_exception();
+  } catch (const CLI::ArgumentMismatch& error) {
+    failure = "command line: " + wrongNumberOfValues(error.what()) + helpHint(app);
   } catch (const CLI::ParseError& error) {
     failure = "command line: " + std::string(error.what()) + helpHint(app);
   } catch (const UserError& error) {

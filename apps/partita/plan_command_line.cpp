@@ -28,7 +28,7 @@ std::string checkStrategies(std::string& text) {
   const std::vector<std::string>& names = namesOf<CostStrategy>();
   for (const std::string& name : split(text, ','))
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return "'" + text + "': '" + name + "' is not a strategy" + suggestion(name, names);
+      return "'" + name + "' is not a strategy" + suggestion(name, names);
   return text.empty() ? "is empty; is a variable not set?" : "";
 }
 
@@ -68,26 +68,26 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
                   "cut the network into this many stages; further ranks are replicas of them (default: one "
                   "stage per rank)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 24).description(""));
+      ->check(countValidator());
   predict
       .add_option(
           "--parts", arguments.parts,
           "number of ranks that share each layer: for data+filter, data+spatial and data+grid (default: the "
           "ranks of a node), and for pipelines, which then divide layers as strategy/split says (default: 1)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 24).description(""));
+      ->check(countValidator());
   predict
       .add_option(
           "--mode", arguments.mode,
           "exact: the plan that `partita train` would run (default); paper: the equations as printed by the "
           "authors of ParaDL")
-      ->check(CLI::IsMember(namesOf<CostMode>()).description(""))
+      ->check(choiceValidator(namesOf<CostMode>()))
       ->type_name(joined(namesOf<CostMode>(), "|"));
   predict
       .add_option("--scaling", arguments.scaling,
                   "whether training/batch is the batch of a step (strong) or of each replica (weak); "
                   "default: strong; in paper mode: weak")
-      ->check(CLI::IsMember({"strong", "weak"}).description(""))
+      ->check(choiceValidator({"strong", "weak"}))
       ->type_name("strong|weak");
   defineJson(predict, arguments.json);
 }
@@ -97,7 +97,7 @@ void defineDeck(CLI::App& deck, DeckArguments& arguments) {
   deck.add_option("--ranks", arguments.ranks, "number of ranks that will run the deck")
       ->required()
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 24).description(""));
+      ->check(countValidator());
   deck.add_option("-o,--output", arguments.output, "deck to write")
       ->required()
       ->check(pathValidator())
@@ -112,7 +112,7 @@ void defineEngine(CLI::App& app, std::string& engine) {
   app.add_option(
          "--engine", engine,
          "engine that computes schedules (default: built-in); `partita info` lists the engines of this build")
-      ->check(CLI::IsMember(names).description(""))
+      ->check(choiceValidator(names))
       ->type_name(joined(names, "|"));
 }
 
@@ -156,7 +156,7 @@ void definePlace(CLI::App& place, PlaceArguments& arguments) {
       .add_option("--ranks", arguments.ranks,
                   "deck: maximum number of ranks (default: the ranks of this job)")
       ->type_name("N")
-      ->check(CLI::Range(1, 4096).description(""));
+      ->check(countValidator(4096));
   defineJson(place, arguments.json);
 }
 

@@ -6,6 +6,7 @@
 #include "partita/data/load_data.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/run_length.hpp"
+#include "partita/train/run_files.hpp"
 
 #include <array>
 #include <cstdio>
@@ -22,6 +23,7 @@ std::vector<std::string> filesRead(const std::string& deck, const std::vector<st
                                    const std::string& cluster) {
   const RunConfig config = loadDeck(deck, overrides);
   std::vector<std::string> files = dataFiles(config.data);
+  for (const std::string& file : filesOfRunWith(deck)) files.push_back(file);
   for (const std::string& file : {deck, cluster, config.run.cluster})
     if (!file.empty()) files.push_back(file);
   return files;

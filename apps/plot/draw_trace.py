@@ -52,7 +52,7 @@ def main():
     figure.legend([pyplot.Rectangle((0, 0), 1, 1, color=COLOURS[what]) for what in shown],
                   [NAMES[what] for what in shown], loc="upper right", fontsize=8, ncol=3)
     figure.tight_layout()
-    save(figure, arguments.output)
+    save(figure, arguments.output, files=arguments.trace)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Code shared by the scripts in this folder that write pictures."""
 
+import io
 import os
 import sys
 
-from run_files import print_name
+from output_files import refuse_inputs, write
+from run_files import RunError
 
 
 def fail(message):
@@ -24,9 +26,17 @@ def start_pyplot():
     return pyplot
 
 
-def save(figure, output):
+def save(figure, output, runs=(), files=()):
+    """Writes a picture, but not in the place of a file of these runs, or of one of these files."""
+    suffix = os.path.splitext(output)[1][1:]
+    if not suffix:
+        fail(f"{output}: needs an extension, such as .png, which determines the format")
+    picture = io.BytesIO()
     try:
-        figure.savefig(output, dpi=150)
-    except (OSError, ValueError) as error:
-        fail(f"{output}: {error}")
-    print_name(output)
+        refuse_inputs(output, runs, files)
+        figure.savefig(picture, format=suffix.lower(), dpi=150)
+        write(picture.getvalue(), output)
+    except OSError as error:
+        fail(f"{output}: {(error.strerror or str(error)).lower()}")
+    except (RunError, ValueError) as error:
+        fail(str(error) if isinstance(error, RunError) else f"{output}: {error}")

@@ -72,7 +72,7 @@ def draw_rate(axes, history):
     axes.set_xlabel("step of the run")
 
 
-def draw(histories, output):
+def draw(histories):
     plt = start_pyplot()
     figure, grid = plt.subplots(3, len(histories), sharex="col", sharey="row", squeeze=False,
                                 figsize=(2.5 + 4.5 * len(histories), 8.5), constrained_layout=True,
@@ -87,7 +87,7 @@ def draw(histories, output):
         entries = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels())}
         panels[2].legend(entries.values(), entries.keys(), loc="upper center", bbox_to_anchor=(0.5, -0.45), ncol=3)
     figure.align_ylabels()
-    save(figure, output)
+    return figure
 
 
 def main():
@@ -98,7 +98,7 @@ def main():
     if len(arguments.runs) > 1 and not arguments.output:
         fail("several runs need --output, the picture to write")
     histories = [read(folder) for folder in arguments.runs]
-    draw(histories, arguments.output or os.path.join(arguments.runs[0], "history.png"))
+    save(draw(histories), arguments.output or os.path.join(arguments.runs[0], "history.png"), runs=arguments.runs)
 
 
 if __name__ == "__main__":

@@ -63,14 +63,14 @@ def draw_comparison(axes, runs):
     axes.legend()
 
 
-def draw(predictions, runs, output):
+def draw(predictions, runs):
     plt = start_pyplot()
     figure, panels = plt.subplots(1, 2 if runs else 1, squeeze=False, figsize=(14 if runs else 7.5, 5),
                                   constrained_layout=True)
     draw_scaling(panels[0][0], predictions)
     if runs:
         draw_comparison(panels[0][1], runs)
-    save(figure, output)
+    return figure
 
 
 def main():
@@ -84,7 +84,7 @@ def main():
         predictions, runs = Predictions(arguments.predictions), [Compared(folder) for folder in arguments.runs]
     except RunError as error:
         fail(error)
-    draw(predictions, runs, arguments.output)
+    save(draw(predictions, runs), arguments.output, arguments.runs, [arguments.predictions])
 
 
 if __name__ == "__main__":

@@ -6,17 +6,26 @@ page. Needs nothing but Python."""
 
 import argparse
 import json
+import math
 import os
 
+from output_files import refuse_inputs, refuse_others, write
 from pictures import fail
 from report_html import Markup, element
 from report_svg import Scale, marker, path_of, widened
-from run_files import print_name
+from run_files import RunError
 
+MARK = "<!DOCTYPE html>\n<!-- A placement search of Partita -->\n"
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960, 420, 80, 20, 20, 50
 STYLE = Markup("body{font:14px sans-serif;max-width:980px;margin:2em auto;color:#222}svg{width:100%}text{fill:#444;"
                "font-size:12px}.grid{stroke:#ddd;fill:none}.all{fill:#9ab}.front{fill:none;stroke:#c33;stroke-width:2}"
                ".best{fill:#c33}.reference{fill:#226}")
+
+
+def positive(value):
+    if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise ValueError
+    return value
 
 
 def read(path):
@@ -38,7 +47,7 @@ def read(path):
                         continue
                     points = models.setdefault(name, {})
                     if plan["throughput"] is not None:
-                        points[index] = (accelerator["area"], plan["throughput"], shape)
+                        points[index] = (positive(accelerator["area"]), positive(plan["throughput"]), shape)
             pictures += [(f"{name}: {setting}", points, str(data["reference"])) for name, points in models.items()]
         return pictures
     except OSError as error:
@@ -89,10 +98,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("result", metavar="FILE", help="what `partita plan search --json FILE` has written")
     parser.add_argument("-o", "--output", metavar="PAGE", help="page to write (default: FILE with the suffix .html)")
+    parser.add_argument("--overwrite", action="store_true", help="replace PAGE even if it is not such a page")
     arguments = parser.parse_args()
     output = arguments.output or os.path.splitext(arguments.result)[0] + ".html"
-    if os.path.exists(output) and os.path.samefile(output, arguments.result):
-        fail(f"{output}: is the input")
     pictures = read(arguments.result)
     legend = element("p", "Each point is an accelerator; the line joins those that no smaller one reaches; the square "
                           "on its corner is the reference.")
@@ -100,11 +108,14 @@ def main():
                                    element("style", STYLE)),
                    element("body", element("h1", "Throughput and area"), legend, *(draw(*one) for one in pictures)))
     try:
-        with open(output, "w", encoding="utf-8") as file:
-            file.write("<!DOCTYPE html>\n" + page + "\n")
+        refuse_inputs(output, files=[arguments.result])
+        if not arguments.overwrite:
+            refuse_others(output, MARK, "page")
+        write((MARK + page + "\n").encode("utf-8", "replace"), output)
+    except RunError as error:
+        fail(error)
     except OSError as error:
-        fail(f"{output}: {error.strerror}")
-    print_name(output)
+        fail(f"{output}: {(error.strerror or str(error)).lower()}")
 
 
 if __name__ == "__main__":

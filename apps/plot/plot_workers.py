@@ -40,7 +40,7 @@ def by_rank(folder):
     return workers
 
 
-def draw(folders, output):
+def draw(folders):
     workers = sorted(by_rank(folders[0]).items())
     curves = [(os.path.basename(os.path.abspath(folder)), losses(folder)) for folder in folders]
     plt = start_pyplot()
@@ -62,7 +62,7 @@ def draw(folders, output):
     for axes in (loss, shares):
         axes.legend()
     figure.align_ylabels()
-    save(figure, output)
+    return figure
 
 
 def main():
@@ -72,7 +72,7 @@ def main():
     arguments = parser.parse_args()
     if len(arguments.runs) > 1 and not arguments.output:
         fail("several runs need --output, the picture to write")
-    draw(arguments.runs, arguments.output or os.path.join(arguments.runs[0], "workers.png"))
+    save(draw(arguments.runs), arguments.output or os.path.join(arguments.runs[0], "workers.png"), runs=arguments.runs)
 
 
 if __name__ == "__main__":

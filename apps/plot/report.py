@@ -8,22 +8,17 @@ traced pipeline, and the settings. A run that is still going or was stopped gets
 import argparse
 import os
 import re
-import stat
 import sys
-import tempfile
 
+from output_files import refuse_inputs, refuse_others, write
 from report_cost import partition_section, schedule_section, time_section, traffic_section
 from report_curves import curves_section, result_of_history
 from report_forecast import Predictions, forecast_section, scaling_section
 from report_html import (Markup, duration, element, grouped, join, number, percent, plural, scaled, section,
                          significant, table)
-from run_files import Deck, History, RunError, Summary, Trace, deck_defaults, print_name
+from run_files import Deck, History, RunError, Summary, Trace, deck_defaults
 
 MARK = "<!DOCTYPE html>\n<!-- A report of Partita -->\n"
-# The names in a run directory that belong to the run (docs/run-directory.md), and all that lies in its checkpoints.
-OWN_NAME = re.compile(r"((deck\.toml|(history|workers|decisions)\.csv|(summary|trace)\.json|parameters\.h5)"
-                      r"(\.partial|\.superseded.*)?|\.partita\.lock|output_now|checkpoints)", re.DOTALL)
-MOST_LINKS, STANDARD_OUTPUT = 40, 1
 INPUTS = ("deck.toml", "history.csv", "summary.json", "trace.json")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the browser runs no script and loads nothing
 
@@ -224,102 +219,6 @@ def page(run):
     return MARK + join(["\n", element("html", head, body, lang="en"), "\n"])
 
 
-def files_of_run(folder):
-    """The files of a run that are there."""
-    checkpoints = os.path.join(folder, "checkpoints")
-    files = [os.path.join(folder, name) for name in os.listdir(folder) if OWN_NAME.fullmatch(name)]
-    try:
-        files += [os.path.join(checkpoints, name) for name in os.listdir(checkpoints)]
-    except OSError:  # there are none, or none that could be replaced by name
-        pass
-    return [path for path in files if os.path.isfile(path)]
-
-
-def has_name_of_run(folder, path):
-    """Would a file of this name, which need not exist yet, be one of the run?"""
-    within, checkpoints = os.path.realpath(folder), os.path.realpath(os.path.join(folder, "checkpoints"))
-    parent, last = os.path.split(os.path.abspath(path))
-    for place, name in ((os.path.realpath(parent), last), os.path.split(os.path.realpath(path))):  # a link, its target
-        if place == within and OWN_NAME.fullmatch(name):
-            return True
-        if place == checkpoints and (os.path.dirname(checkpoints) == within or name.startswith("step-")):
-            return True  # a link to a scratch folder, which may have files of others
-    return False
-
-
-def belongs_to_run(folder, path):
-    """Whether a path is that of a file of the run, under whatever name."""
-    if has_name_of_run(folder, path):
-        return True
-    return os.path.isfile(path) and any(os.path.samefile(own, path) for own in files_of_run(folder))
-
-
-def check_output(run, output, overwrite):
-    """Refuses to replace what is not a report, and even with --overwrite a file of the run or the predictions."""
-    if run.predictions and os.path.exists(output) and os.path.samefile(run.predictions.path, output):
-        raise RunError(f"{output}: is the file with the predictions")
-    if os.path.isdir(output):
-        raise RunError(f"{output}: is a directory")
-    if belongs_to_run(run.folder, output):
-        raise RunError(f"{output}: is a file of the run itself")
-    if overwrite or descriptor_of(output) is not None or not os.path.isfile(output) or os.path.getsize(output) == 0:
-        return
-    with open(output, "rb") as file:
-        if file.read(len(MARK)) != MARK.encode():
-            raise RunError(f"{output}: is not a report of this script and would be overwritten; "
-                           "choose another --output, or --overwrite")
-
-
-def descriptor_of(path):
-    """The number of the descriptor of this process that a path names, as /dev/fd/3 does, or None."""
-    own = os.path.realpath("/proc/self/fd")
-    for _ in range(MOST_LINKS):
-        folder, name = os.path.split(os.path.abspath(path))
-        if os.path.realpath(folder) == own and re.fullmatch("[0-9]{1,9}", name):
-            return int(name)
-        if not os.path.islink(path):
-            break
-        path = os.path.join(folder, os.readlink(path))
-    return None
-
-
-def write_to_descriptor(content, number, output):
-    """Where it stands: opened again by its name, it would be another file, or one that is written from its begin."""
-    print(end="", flush=True)
-    try:
-        with os.fdopen(os.dup(number), "wb") as file:
-            file.write(content)
-    except OSError as error:
-        raise RunError(f"{output}: descriptor {number} cannot be written: {error.strerror.lower()}") from None
-
-
-def write(text, output):
-    """Writes a file beside the target and renames it at the end, so that the page appears complete or not at all."""
-    content, target, descriptor = text.encode("utf-8", "replace"), os.path.realpath(output), descriptor_of(output)
-    if descriptor is not None:
-        write_to_descriptor(content, descriptor, output)
-        return
-    if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-        with open(target, "wb") as file:  # a pipe stays what it is
-            file.write(content)
-        return
-    if os.path.exists(target):
-        mode = stat.S_IMODE(os.stat(target).st_mode)
-    else:
-        mask = os.umask(0)
-        os.umask(mask)
-        mode = 0o666 & ~mask
-    handle, partial = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".report-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(partial, mode)
-        os.replace(partial, target)
-    except BaseException:
-        os.unlink(partial)
-        raise
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUNDIR", help="folder of a run")
@@ -331,14 +230,14 @@ def main():
     output = arguments.output or os.path.join(arguments.run, "report.html")
     try:
         run = Run(arguments.run, arguments.predictions)
-        check_output(run, output, arguments.overwrite)
-        write(page(run), output)
+        refuse_inputs(output, [arguments.run], [arguments.predictions] if arguments.predictions else [])
+        if not arguments.overwrite:
+            refuse_others(output, MARK, "report")
+        write(page(run).encode("utf-8", "replace"), output)
     except RunError as error:
         sys.exit(f"report.py: {error}")
     except OSError as error:
         sys.exit(f"report.py: {error.filename or output}: {(error.strerror or str(error)).lower()}")
-    if descriptor_of(output) != STANDARD_OUTPUT:  # whose content is the page alone
-        print_name(output)
 
 
 if __name__ == "__main__":

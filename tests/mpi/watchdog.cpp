@@ -134,6 +134,36 @@ TEST_CASE("A rank that works may work for ever", "[watchdog]") {
   }
 }
 
+/// Counts how often this rank says that it is computing.
+class SignCounter : public Watcher {
+ public:
+  SignCounter() { setWatcher(this); }
+  ~SignCounter() { setWatcher(nullptr); }
+  SignCounter(const SignCounter&) = delete;
+  SignCounter& operator=(const SignCounter&) = delete;
+  void waiting(const WaitedFor&, double) override {}
+  void computing() override { ++signs; }
+
+  std::int64_t signs = 0;
+};
+
+std::int64_t signsOfTraining(const Overrides& overrides) {
+  const Communicator own = groupOf(1);
+  SmallRun run(own, smallDeck(Overrides{"strategy/kind=sil", "run/evaluate_every=0"} + overrides));
+  SignCounter counter;
+  run.train();
+  return counter.signs;
+}
+
+TEST_CASE("A rank says that it computes in everything that may take long", "[watchdog]") {
+  const std::int64_t steps = 30, segments = 15;
+  CHECK(signsOfTraining({"strategy/stages=3", "strategy/input=frozen"}) >= 3 * steps + 2 * segments);
+  const std::int64_t labels = 120;
+  const Overrides exits{"strategy/stages=2", "data/validation=0.2"};
+  CHECK(signsOfTraining(exits + Overrides{"strategy/exits=fitted"}) >=
+        signsOfTraining(exits + Overrides{"strategy/exits=sum"}) + 3 * labels);
+}
+
 TEST_CASE("A short run is not heard of", "[watchdog]") {
   const MpiRecording recording;
   {

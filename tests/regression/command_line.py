@@ -73,7 +73,12 @@ class Refusals(support.RunTest):
         self.check(["--ranks"], "train", self.deck, "--ranks", "2", ranks=(1, 2))
         self.check(["DECK is required"], "train", ranks=(1, 2))
         self.check(["RUN is required"], "evaluate", ranks=(1, 2))
-        self.check(["not in {bash}"], "info", "--completion", "tcsh", ranks=(1,))
+        self.check(["--completion: 'tcsh' is not a choice here; valid: 'bash'"], "info", "--completion", "tcsh", ranks=(1,))
+        self.check(["--directory: its value is missing"], "train", "x.toml", "-d")
+        self.check(["--directory: is given more than once"], "train", "x.toml", "-d", "a", "-d", "b")
+        for number in ("x", "0", "2.5", "16777217", "-1", "1e3"):
+            self.check([f"'{number}' is not a whole number from 1 to 16777216"], "train", "x.toml", "-n", f"--ranks={number}",
+                       ranks=(1,))
         self.check(["excludes --man"], "info", "--deck", "--man", ranks=(1,))
         self.check(["must end in .onnx or .npz"], "export", self.folder, "-o", "network.txt", ranks=(1, 2))
         self.check(["--output is required"], "export", self.folder, ranks=(1,))

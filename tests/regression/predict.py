@@ -294,8 +294,8 @@ class Refusals(support.RunTest):
         for text in ("0", "1,,2", "x", "1,-2", "99999999999"):
             self.refused(self.deck, "--ranks", text, parts=["--ranks", f"'{text}' is not a list of numbers of ranks"])
         self.refused(self.deck, "--strategy", "filtre", parts=["'filtre' is not a strategy; did you mean 'filter'?"])
-        self.refused(self.deck, "--mode", "papers", parts=["--mode", "not in {exact,paper}"])
-        self.refused(self.deck, "--scaling", "small", parts=["--scaling", "not in {strong,weak}"])
+        self.refused(self.deck, "--mode", "papers", parts=["--mode: 'papers' is not a choice here; did you mean 'paper'?"])
+        self.refused(self.deck, "--scaling", "small", parts=["--scaling: 'small' is not a choice here; valid: 'strong', 'weak'"])
         self.refused(self.deck, "--strategy", "grid", "--mode", "paper", parts=["'grid' needs --mode exact"], ranks=2)
         self.refused(self.deck, "--strategy", "sil-relay", "--mode", "paper", parts=["'sil-relay' needs --mode exact"])
         self.refused(self.deck, "--stages", "2", "--mode", "paper", parts=["--stages needs --mode exact"])

@@ -81,6 +81,29 @@ class Outputs(Protected):
             self.assertUntouched(run("export", self.run_directory, "-o", target, ranks=2), before, target, "also an input")
         self.assertUntouched(run("export", copy, "-o", copy), before, copy, "also an input")
 
+    def test_names_of_a_run_are_not_taken(self):
+        """Also those of files that it does not have yet: the run could not go on."""
+        absent = [self.run_directory / name for name in ("workers.csv", "trace.json", "deck.toml.partial", "output_now",
+                                                         ".partita.lock")]
+        link = self.folder / "link.npz"
+        link.symlink_to(absent[0])
+        before = contents(self.folder)
+        for target in (*absent, link, self.run_directory / ".." / "run" / "workers.csv"):
+            self.assertUntouched(run("evaluate", self.run_directory, "--predictions", target), before, "also an input")
+        self.assertDone(run("evaluate", self.run_directory, "--predictions", self.run_directory / "predictions.npz"))
+
+    def test_a_full_disk_is_told_in_one_line(self):
+        full = self.folder / "full.npz"
+        full.symlink_to("/dev/full")
+        for name, command in self.writers.items():
+            for ranks in (1, 2):
+                with self.subTest(name, ranks=ranks):
+                    result = run(*command, full, ranks=ranks)
+                    self.assertEqual(result.returncode, 1, result.stderr)
+                    self.assertEqual([line for line in result.stderr.splitlines() if "partita" in line],
+                                     [f"partita: {full}: cannot be written: No space left on device"])
+                    self.assertNotIn("MPI_ABORT", result.stderr)
+
     def test_data_are_not_overwritten(self):
         rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
         data = [self.write(name, rows) for name in ("train.txt", "test.txt")]
@@ -202,6 +225,18 @@ class Plans(Protected):
             result = run("plan", command, self.deck, "--ranks", "2", "-o", self.folder / "a.toml", "--json",
                          self.folder / "." / "a.toml")
             self.assertUntouched(result, before, "two outputs have this name")
+
+    def test_the_run_of_a_deck_is_not_overwritten(self):
+        train(self.run_directory, self.deck)
+        deck, link = self.run_directory / "deck.toml", self.folder / "link.toml"
+        link.symlink_to(deck)
+        before = contents(self.folder)
+        for target in (self.run_directory / "parameters.h5", self.run_directory / "history.csv"):
+            for words in (("predict", deck, "--ranks", "1", "--json"), ("predict", link, "--ranks", "1", "--json"),
+                          ("deck", deck, "--ranks", "1", "-o"), ("place", deck, "--ranks", "1", "--json"),
+                          ("calibrate", deck, "-o")):
+                self.assertUntouched(run("plan", *words, target), before, target, "also an input")
+        self.assertDone(run("plan", "predict", self.deck, "--ranks", "1", "--json", self.folder / "summary.json"))
 
     def test_models_of_a_search_are_not_overwritten(self):
         """Nor what their decks read."""
@@ -500,6 +535,8 @@ class RunDirectories(Protected):
             for more in ([], ["-n"], ["-r", "latest"]):
                 self.assertUntouched(run("train", self.deck, "-d", self.folder / name, *more), before,
                                      "--directory: contains a control character, such as a line break")
+        for arguments in (["evaluate", "two\nlines"], ["info", "two\nlines"], ["plan", "predict", self.deck, "--json", "a\nb"]):
+            self.assertUntouched(run(*arguments), before, "contains a control character")
         for arguments in (["evaluate", "x", "--predictions", ""], ["bench", "--json", ""], ["bench", "--json", "--quick"],
                           ["export", "x", "-o", ""]):
             self.assertUntouched(run(*arguments), before)
@@ -631,6 +668,27 @@ class Disturbed(Protected):
         result = self.stop(process, signal.SIGTERM)
         self.assertEqual(result.returncode, 75, result.stderr)
         self.assertEqual(len(support.checkpoints(self.run_directory)), 1)
+
+    def test_a_history_that_is_removed(self):
+        process = start("train", self.deck, self.ENDLESS, "-d", self.run_directory)
+        self.until_rows()
+        (self.run_directory / "history.csv").unlink()
+        process.send_signal(signal.SIGTERM)
+        result = finish(process, 60)
+        self.assertEqual(result.returncode, 75, result.stderr)
+        self.assertIn("history.csv: was removed or replaced while the run goes on", result.stderr)
+
+    def test_files_that_appear_in_the_run_directory(self):
+        process = start("train", self.deck, "run/epochs=1000", "-d", self.run_directory)
+        self.until_rows()
+        for name in ("parameters.h5", "summary.json"):
+            (self.run_directory / name).write_text("mine")
+        result = finish(process, 60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for name in ("parameters.h5", "summary.json"):
+            self.assertEqual((self.run_directory / f"{name}.superseded").read_text(), "mine")
+            self.assertIn(f"{name}.superseded; the run did not write it", result.stderr)
+            self.assertNotEqual((self.run_directory / name).read_bytes()[:4], b"mine")
 
     def test_a_moved_run_writes_no_checkpoint_elsewhere(self):
         process = start("train", self.deck, self.ENDLESS, "-d", self.run_directory)

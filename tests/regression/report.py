@@ -237,7 +237,7 @@ class Reports(support.RunTest):
         self.assertEqual([title.splitlines()[0] for title in titles], ["ranks 1", "ranks 2", "ranks 4"])
         self.assertIn("limited by compute", titles[0])
         self.check_numbers(page, support.summary_of(folder))
-        self.assertIn("is the file with the predictions",
+        self.assertIn("is a file that this script reads",
                       self.refused(folder, "--predictions", file, "--overwrite", "-o", file))
         for text, words in (("{", "not JSON"), ("{}", "is not a list"), ("[]", "has no feasible prediction"),
                             ('[{"feasible": true, "epoch_s": -1}]', "has no feasible prediction")):
@@ -516,6 +516,52 @@ class Others(support.RunTest):
         self.assertIn("has no operations", self.said("draw_trace.py", trace, self.folder / "x.png"))
         trace.write_text("{")
         self.assertIn("not a trace of a run", self.said("draw_trace.py", trace, self.folder / "x.png"))
+
+
+class Pictures(support.RunTest):
+    """How pictures are written, with a figure that needs no matplotlib."""
+
+    SAVE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import pictures
+class Figure:
+    def savefig(self, file, format, dpi):
+        file.write(b"a picture, " + format.encode())
+pictures.save(Figure(), sys.argv[2], runs=sys.argv[3:4], files=sys.argv[4:])
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.run_directory, self.file = self.folder / "run", self.write("predictions.json", "[]")
+        train(self.run_directory, self.deck)
+
+    def save(self, output):
+        return subprocess.run([sys.executable, "-c", self.SAVE, PLOT, output, self.run_directory, self.file],
+                              capture_output=True, text=True, timeout=60)
+
+    def test_inputs_are_never_replaced(self):
+        """Under whatever name."""
+        names = {"link.png": "run/history.csv", "later.svg": "run/trace.json", "other.png": "predictions.json"}
+        for name, target in names.items():
+            (self.folder / name).symlink_to(target)
+        os.link(self.run_directory / "summary.json", self.folder / "twin.png")
+        before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        for name, part in (*((name, "is a file") for name in (*names, "twin.png")), ("run", "needs an extension"),
+                           ("run/trace.json", "is a file of the run itself"), ("no extension", "needs an extension")):
+            with self.subTest(name):
+                result = self.save(self.folder / name)
+                self.assertEqual((result.returncode, result.stdout, result.stderr.count("\n")), (1, "", 1), result.stderr)
+                self.assertIn(part, result.stderr)
+        self.assertEqual({path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}, before)
+
+    def test_names_and_devices(self):
+        for name in ("run/history.png", "a.SVG"):
+            result = self.save(self.folder / name)
+            self.assertEqual((result.returncode, result.stdout), (0, f"{self.folder / name}\n"), result.stderr)
+            self.assertEqual((self.folder / name).read_text(), f"a picture, {name[-3:].lower()}")
+        (self.folder / "full.png").symlink_to("/dev/full")
+        self.assertIn("full.png: no space left on device", self.save(self.folder / "full.png").stderr)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -212,12 +213,18 @@ memory = 8e6
         self.assertIn("gpt-char: microbatch 2, 1 GB, recomputation", text)
         self.assertIn("8 TC 128 x 128, 2 VC 128, 128 MiB", text)
         for content, part in (("{}", "is not the result of"), ("[", "is not the result of"),
-                              ("[" * 200000, "is not the result of")):
+                              ("[" * 200000, "is not the result of"),
+                              (re.sub(r'"area": [0-9.e+]+', '"area": {}', file.read_text()), "is not the result of")):
             bad = self.write("bad.json", content)
             result = subprocess.run([*script, bad], capture_output=True, text=True, timeout=60)
             self.assertEqual(result.returncode, 1)
             self.assertIn(part, result.stderr)
             self.assertEqual(result.stderr.count("\n"), 1)
+        page.write_text("my own page")
+        for options, code, begin in (((), 1, "my own page"), (("--overwrite",), 0, "<!DOCTYPE html>"), ((), 0, "<!DOC")):
+            result = subprocess.run([*script, file, *options], capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertTrue(page.read_text().startswith(begin))
 
     def test_refusals(self):
         self.assertRefused(run("plan", "search"), "SPEC is required")

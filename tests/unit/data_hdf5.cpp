@@ -34,6 +34,10 @@ class Hdf5Writer {
       REQUIRE(H5Dwrite(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
   }
 
+  void addLink(const std::string& name, const std::string& file) {
+    REQUIRE(H5Lcreate_external(file.c_str(), "/x", _file.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT) >= 0);
+  }
+
   /// A data set whose values are those of "x" in the file `source`.
   void addVirtual(const std::string& name, hid_t type, const std::vector<hsize_t>& sizes,
                   const std::string& source) {
@@ -172,6 +176,10 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
   SECTION("truncated") {
     folder.write("train.h5", folder.read("train.h5").substr(0, 900));
     CHECK_THAT(messageFor(section), ContainsSubstring("train.h5: HDF5 cannot open it"));
+  }
+  SECTION("a link that leads nowhere") {
+    train().addLink("features", "elsewhere.h5");
+    CHECK_THAT(messageFor(section), ContainsSubstring("data set 'features' cannot be opened by HDF5 1."));
   }
   SECTION("no data sets") {
     train();

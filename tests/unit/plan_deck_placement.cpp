@@ -83,6 +83,29 @@ TEST_CASE("A deck is placed about as well as any cuts, replicas and microbatches
   REQUIRE(other_cuts > 0);
 }
 
+TEST_CASE("More ranks make no placed step longer", "[plan][placement]") {
+  RunConfig deck = effective(loadDeck(sourceDirectory() + "/input-decks/demo.toml", {}));
+  for (const bool nodes : {false, true}) {
+    Cluster cluster;
+    cluster.flops = 1e10;
+    cluster.links.rows[0].link = {1e-6, 1e-10, {}};
+    if (nodes) {
+      cluster.node_ranks = 2;
+      cluster.links.rows = {{2, {1e-6, 1e-10, {}}}, {1 << 20, {50e-6, 1e-8, {}}}};
+    }
+    const CostModel model(costTask(deck, {784}, 47, 1000), cluster, CostMode::exact);
+    const DeckPlacer placer(model, cluster, 0);
+    double best = std::numeric_limits<double>::infinity();
+    for (std::int64_t ranks = 1; ranks <= 12; ++ranks) {
+      INFO(ranks << " ranks, nodes " << nodes);
+      const std::optional<DeckPlacement> plan = placer.fastest(ranks);
+      REQUIRE(plan.has_value());
+      CHECK(plan->step <= 1.03 * best);
+      best = std::min(best, plan->step);
+    }
+  }
+}
+
 TEST_CASE("A placed deck has the step that the cost model predicts for it", "[plan][placement]") {
   RunConfig deck = effective(loadDeck(sourceDirectory() + "/input-decks/demo.toml", {}));
   deck.training.batch = 96;

@@ -121,6 +121,13 @@ int readFailure(const std::string& path) {
   return file.reason();
 }
 
+bool leadsTo(const std::string& path, int descriptor) {
+  struct stat by_name {
+  }, by_file{};
+  return stat(path.c_str(), &by_name) == 0 && fstat(descriptor, &by_file) == 0 &&
+         by_name.st_dev == by_file.st_dev && by_name.st_ino == by_file.st_ino;
+}
+
 std::string validUtf8(const std::string& text) {
   std::string valid;
   for (std::size_t i = 0; i < text.size();) {

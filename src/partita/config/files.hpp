@@ -22,6 +22,10 @@ std::string readTextFile(const std::string& path, std::uint64_t most_bytes);
 /// in its content.
 int readFailure(const std::string& path);
 
+/// Whether `path` leads to the file that is open as `descriptor`: neither was it removed nor has another file
+/// its name.
+bool leadsTo(const std::string& path, int descriptor);
+
 /// The text with each byte that does not belong to valid UTF-8 replaced by U+FFFD. File names may contain any
 /// bytes; JSON, TOML and HDF5 attributes may not.
 std::string validUtf8(const std::string& text);

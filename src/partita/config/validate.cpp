@@ -2,6 +2,7 @@
 
 #include "partita/config/layer_types.hpp"
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/validate_hogbatch.hpp"
 
 #include <algorithm>
@@ -162,7 +163,7 @@ void validateOptimiser(const RunConfig& c, Diagnostics& d) {
 void validateCutList(const StrategySection& s, std::int64_t layers, Diagnostics& d) {
   const std::int64_t count = s.cuts.size();
   d.check(count == s.stages - 1, {"strategy/cuts", "strategy/stages"},
-          number(s.stages) + " stages need " + number(s.stages - 1) + " cuts, not " + number(count));
+          number(s.stages) + " stages need " + counted(s.stages - 1, "cut") + ", not " + number(count));
   d.check(std::adjacent_find(s.cuts.begin(), s.cuts.end(), std::greater_equal<>{}) == s.cuts.end(),
           {"strategy/cuts"}, "cuts must increase");
   for (const std::int64_t cut : s.cuts)
@@ -254,6 +255,7 @@ void validatePartsGrid(const StrategySection& s, Diagnostics& d) {
   const bool places = s.split == Split::spatial;
   d.check(places || s.split == Split::grid, {"strategy/parts_grid", "strategy/split"},
           "needs split 'grid' or 'spatial', not '" + nameOf(s.split) + "'");
+  if (!places && s.split != Split::grid) return;
   const std::size_t axes = grid.size();
   d.check(axes == 2 || (places && axes == 3), {"strategy/parts_grid", "strategy/split"},
           "split '" + nameOf(s.split) + "' needs " + (places ? "2 or 3" : "2") + " numbers, not " +
@@ -262,8 +264,7 @@ void validatePartsGrid(const StrategySection& s, Diagnostics& d) {
   std::int64_t product = 1;
   for (const std::int64_t extent : grid) product *= extent;
   d.check(product == s.parts, {"strategy/parts_grid", "strategy/parts"},
-          "the product of its numbers is " + number(product) + ", but there are " + number(s.parts) +
-              " parts");
+          "the product of its numbers is " + number(product) + ", but strategy/parts is " + number(s.parts));
 }
 
 /// Ranks that share the layers of a stage must pass through it in the same order.
@@ -271,7 +272,6 @@ void validateParts(const StrategySection& s, Diagnostics& d) {
   d.check(s.kind != StrategyKind::local_sgd && s.kind != StrategyKind::hogbatch,
           {"strategy/parts", "strategy/kind"},
           "needs kind 'joint', 'pipeline' or 'sil', not '" + nameOf(s.kind) + "'");
-  validatePartsGrid(s, d);
   const bool pipeline =
       s.kind == StrategyKind::pipeline || (s.kind == StrategyKind::sil && s.sil.recovery_epochs > 0);
   d.check(!pipeline || s.pipeline.schedule != PipelineSchedule::message_driven,
@@ -294,6 +294,7 @@ void validate(const RunConfig& config, Diagnostics& diagnostics) {
 
 void validateRanks(const RunConfig& config, Diagnostics& diagnostics) {
   const StrategySection& strategy = config.strategy;
+  validatePartsGrid(strategy, diagnostics);
   if (strategy.parts > 1) validateParts(strategy, diagnostics);
   diagnostics.check(strategy.replicas <= config.training.batch, {"strategy/replicas", "training/batch"},
                     number(strategy.replicas) + " replicas cannot share a batch of " +

@@ -52,7 +52,16 @@ herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, vo
   return 0;
 }
 
+std::string hdf5Version() {
+  unsigned int major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
 [[noreturn]] void failMissing(hid_t file, const std::string& file_name, const std::string& name) {
+  if (H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0)
+    throw UserError(file_name + ": data set '" + name + "' cannot be opened by HDF5 " + hdf5Version() +
+                    " (damaged, a link that leads nowhere, or of a newer version)");
   std::vector<std::string> names;
   H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, collectName, &names);
   if (names.empty()) throw UserError(file_name + ": no data set '" + name + "'; the file contains none");

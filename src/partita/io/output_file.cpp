@@ -252,21 +252,28 @@ void OutputFile::removeUnfinished() {
     if (entry.complete) unlink(entry.name.data());
 }
 
+namespace {
+
+/// The name without links and dots, of a file that need not exist.
+fs::path wholeName(const std::string& path) {
+  std::error_code ignored;
+  return fs::weakly_canonical(fs::absolute(resolveLinks(path), ignored), ignored);
+}
+
+} // namespace
+
 void refuseInput(const std::string& output, const std::vector<std::string>& inputs) {
   std::error_code ignored;
   for (const std::string& input : inputs)
-    if (fs::equivalent(output, input, ignored))
+    if (fs::equivalent(output, input, ignored) || wholeName(output) == wholeName(input))
       throw UserError(output + ": is also an input, as '" + input + "'; choose another name for the output");
 }
 
 void refuseSameOutput(const std::string& one, const std::string& other) {
   if (one.empty() || other.empty()) return;
   std::error_code ignored;
-  const auto whole = [&](const std::string& path) {
-    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
-  };
   const bool special = fs::exists(one, ignored) && !fs::is_regular_file(one, ignored);
-  if (!special && whole(one) == whole(other))
+  if (!special && wholeName(one) == wholeName(other))
     throw UserError(other + ": two outputs have this name; give one of them a different name");
 }
 

@@ -106,7 +106,8 @@ void checkParameters(const RunFile& file, const Partition& partition, bool with_
     for (const TensorRecord& wanted : networkTensors(partition, kind)) {
       if (!with_heads && isOfHead(wanted.layer)) continue;
       const TensorRecord* found = file.find(wanted.kind, wanted.layer, wanted.name);
-      if (found == nullptr) throw UserError(file.path() + ": has no '" + wanted.path() + "'");
+      if (found == nullptr)
+        throw UserError(file.path() + ": has no '" + wanted.path() + "', which the network of the deck has");
       if (found->extents != wanted.extents)
         throw UserError(file.path() + ": '" + wanted.path() + "' has a different shape in the deck");
     }

@@ -59,7 +59,7 @@ void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& t
                  std::to_string(step) +
                  "; the first values that are not finite: " + firstBadPlace(local, tape, in) +
                  " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "
-                 "earlier steps are kept)");
+                 "earlier steps, if there are any, are kept)");
 }
 
 } // namespace partita

@@ -114,9 +114,8 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
   checkClasses(sets.train);
   checkAugmentation(config.data, sets.shape);
   if (config.training.batch < grid.replicas && !planOf(config.strategy).atOwnPace()) {
-    throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
-                    " samples leaves some of the " + std::to_string(grid.replicas) +
-                    " replicas without work");
+    throw UserError("training/batch: a batch of " + counted(config.training.batch, "sample") +
+                    " leaves some of the " + std::to_string(grid.replicas) + " replicas without work");
   }
   checkStatistics(config, partition, grid);
   checkMessages(config, partition, grid);

@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/comm/chunks.hpp"
+#include "partita/comm/wait.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
@@ -22,6 +23,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <exception>
+#include <functional>
 #include <memory>
 
 namespace partita {
@@ -45,9 +48,13 @@ class Predictions {
   void write(const Grid& grid, const DataSets& sets, const Dataset& set, int stages);
 
  private:
+  void writeAll(const Grid& grid, const DataSets& sets, const Dataset& set, int stages);
   void writeFeatures(const Samples& features);
+  /// Calls `write`, unless an earlier call has failed: the other ranks send on, and hear of it at the end.
+  void attempt(const std::function<void()>& write);
 
   bool _wanted;
+  std::exception_ptr _failure;
   std::unique_ptr<NpzWriter> _file; ///< on rank 0
   std::vector<float> _logits;       ///< of this rank
 };
@@ -72,6 +79,15 @@ void Predictions::add(const ExecSpace& space, const TypedMatrix& predicted) {
   _logits.insert(_logits.end(), host.data(), host.data() + host.size());
 }
 
+void Predictions::attempt(const std::function<void()>& write) {
+  if (_failure != nullptr) return;
+  try {
+    write();
+  } catch (const UserError&) {
+    _failure = std::current_exception();
+  }
+}
+
 void Predictions::writeFeatures(const Samples& features) {
   const std::size_t width = features.width();
   const std::size_t rows_per_chunk = std::max<std::size_t>(1, chunk_bytes / (width * sizeof(float)));
@@ -81,11 +97,20 @@ void Predictions::writeFeatures(const Samples& features) {
     rows.resize(count * width);
     for (std::size_t i = 0; i < count; ++i)
       features.copyRow(first + i, {0.0F}, {1.0F}, rows.data() + i * width);
+    alive();
     _file->write(rows.data(), rows.size() * sizeof(float));
   }
 }
 
 void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& set, int stages) {
+  writeAll(grid, sets, set, stages);
+  collectively(grid.world(), [&] {
+    if (_failure != nullptr) std::rethrow_exception(_failure);
+    if (_file != nullptr) _file->commit();
+  });
+}
+
+void Predictions::writeAll(const Grid& grid, const DataSets& sets, const Dataset& set, int stages) {
   const GridPlan& plan = grid.plan();
   const bool last = grid.owns(stages - 1) && grid.part() == 0;
   if (last && grid.world().rank() != 0)
@@ -93,27 +118,31 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
   if (_file == nullptr) return;
   const std::int64_t samples = set.size();
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_per_sample;
-  _file->begin("features", "<f4", {samples, sets.width()}, set.size() * set.features.width() * sizeof(float));
-  writeFeatures(set.features);
   const bool tokens = set.labels_per_sample > 1;
-  std::vector<std::int64_t> extents{samples};
-  if (tokens) extents.push_back(static_cast<std::int64_t>(set.labels_per_sample));
-  _file->begin("labels", "<i4", extents, set.labels.size() * sizeof(std::int32_t));
-  _file->write(set.labels.data(), set.labels.size() * sizeof(std::int32_t));
-  extents.push_back(sets.classes);
-  _file->begin("logits", "<f4", extents, set.labels.size() * classes * sizeof(float));
+  attempt([&] {
+    _file->begin("features", "<f4", {samples, sets.width()},
+                 set.size() * set.features.width() * sizeof(float));
+    writeFeatures(set.features);
+    std::vector<std::int64_t> extents{samples};
+    if (tokens) extents.push_back(static_cast<std::int64_t>(set.labels_per_sample));
+    _file->begin("labels", "<i4", extents, set.labels.size() * sizeof(std::int32_t));
+    _file->write(set.labels.data(), set.labels.size() * sizeof(std::int32_t));
+    extents.push_back(sets.classes);
+    _file->begin("logits", "<f4", extents, set.labels.size() * classes * sizeof(float));
+  });
   for (int replica = 0; replica < plan.replicas; ++replica) {
     const int rank = plan.rankAt(plan.groupOf(stages - 1), replica);
     const Slice part = replicaSlice(samples, replica, plan.replicas);
     if (rank == 0) {
-      _file->write(_logits.data(), _logits.size() * sizeof(float));
+      attempt([&] { _file->write(_logits.data(), _logits.size() * sizeof(float)); });
     } else {
       const std::size_t bytes = static_cast<std::size_t>(part.end - part.begin) * values * sizeof(float);
-      receiveChunks(grid.world(), rank, Tag::predictions, bytes,
-                    [&](const char* chunk, std::size_t count) { _file->write(chunk, count); });
+      receiveChunks(grid.world(), rank, Tag::predictions, bytes, [&](const char* chunk, std::size_t count) {
+        alive();
+        attempt([&] { _file->write(chunk, count); });
+      });
     }
   }
-  _file->commit();
 }
 
 /// Number of replicas with which any number of ranks can evaluate. The ranks form as many stage groups as

@@ -102,7 +102,7 @@ class RunDirectory::Lock {
       : _folder(folder), _path(folder + "/" + lock_name), _name(ownName()) {
     do {
       take(folder);
-    } while (!isStillThere()); // the previous holder has just removed the file that it had locked
+    } while (!leadsTo(_path, _file)); // the previous holder has just removed the file that it had locked
     _known = stat(folder.c_str(), &_place) == 0;
     // If there is no room for the name, the lock holds without it.
     _named = ftruncate(_file, 0) == 0 &&
@@ -110,7 +110,8 @@ class RunDirectory::Lock {
   }
   ~Lock() {
     if (_file < 0) return;
-    if (_locked && isStillThere()) unlink(_path.c_str()); // otherwise it may be the lock of another run
+    if (_locked && leadsTo(_path, _file))
+      unlink(_path.c_str()); // otherwise it may be the lock of another run
     close(_file);
   }
   Lock(const Lock&) = delete;
@@ -129,14 +130,6 @@ class RunDirectory::Lock {
   }
 
  private:
-  /// Returns whether the path still leads to the locked file.
-  bool isStillThere() const {
-    struct stat by_name {
-    }, by_file{};
-    return stat(_path.c_str(), &by_name) == 0 && fstat(_file, &by_file) == 0 &&
-           by_name.st_dev == by_file.st_dev && by_name.st_ino == by_file.st_ino;
-  }
-
   /// Throws without running the destructor, which would remove another run's file.
   [[noreturn]] void refuse(const std::string& message) {
     if (_file >= 0) close(_file);
@@ -267,7 +260,7 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
 
 bool RunDirectory::takeCheckpointRequest() const {
   constexpr std::uintmax_t most_bytes = 256; // for `touch` or `echo`; a larger file is somebody's data
-  const std::string request = file("output_now");
+  const std::string request = file(output_request);
   std::error_code missing, ignored;
   const std::uintmax_t size = exists() && !moved() ? fs::file_size(request, missing) : most_bytes + 1;
   return !missing && size <= most_bytes && fs::remove(request, ignored);

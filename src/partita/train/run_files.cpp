@@ -210,6 +210,16 @@ std::vector<std::string> setResultsAside(const std::string& run_directory, const
   return moved;
 }
 
+std::vector<std::string> setForeignAside(const std::string& run_directory) {
+  std::vector<std::string> moved;
+  for (const OwnFile& file : own_files) {
+    const std::string path = run_directory + "/" + file.name;
+    if (file.content == Content::result && exists(path) && !isOurs(run_directory, file))
+      moved.push_back(setAside(path));
+  }
+  return moved;
+}
+
 std::vector<std::string> setLinksAside(const std::string& run_directory, const TakenOver& taken) {
   std::vector<std::string> moved;
   std::error_code ignored;
@@ -265,28 +275,48 @@ std::string describeSource(const RunFile& file) {
                              : what;
 }
 
-std::vector<std::string> filesOfRun(const std::string& path) {
+namespace {
+
+/// Adds all files that a run may have in a folder, also those that are not there yet.
+void addFilesOfRun(const fs::path& folder, std::vector<std::string>& files) {
   std::error_code ignored;
-  const auto is_left = [](const std::string& name) {
+  const auto is_aside = [](const std::string& name) {
     return std::any_of(own_files.begin(), own_files.end(), [&](const OwnFile& file) {
-      const std::string own = file.name;
-      return name == own + ".partial" || name.rfind(own + ".superseded", 0) == 0;
+      return name.rfind(file.name + std::string(".superseded"), 0) == 0;
     });
   };
+  for (const auto& entry : fs::directory_iterator(folder / checkpoint_folder, ignored))
+    files.push_back(entry.path().string());
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (is_aside(entry.path().filename().string())) files.push_back(entry.path().string());
+  for (const OwnFile& file : own_files)
+    for (const char* suffix : {"", ".partial"}) files.push_back((folder / file.name).string() + suffix);
+  for (const char* name : {lock_name, output_request}) files.push_back((folder / name).string());
+}
+
+} // namespace
+
+std::vector<std::string> filesOfRun(const std::string& path) {
+  std::error_code ignored;
   std::vector<std::string> files;
   for (const fs::path& name : linksFrom(path)) { // a link to a file of the run is seldom in its directory
     if (name.empty()) continue;
     fs::path folder = name;
     if (!fs::is_directory(name, ignored)) folder = fs::absolute(name, ignored).parent_path();
     if (folder.filename() == checkpoint_folder) folder = folder.parent_path();
-    for (const auto& entry : fs::directory_iterator(folder / checkpoint_folder, ignored))
-      files.push_back(entry.path().string());
-    for (const auto& entry : fs::directory_iterator(folder, ignored))
-      if (is_left(entry.path().filename().string())) files.push_back(entry.path().string());
-    for (const OwnFile& file : own_files) files.push_back((folder / file.name).string());
-    files.push_back((folder / lock_name).string());
+    addFilesOfRun(folder, files);
   }
   files.push_back(path);
+  return files;
+}
+
+std::vector<std::string> filesOfRunWith(const std::string& deck) {
+  std::error_code ignored;
+  std::vector<std::string> files;
+  for (const fs::path& name : linksFrom(deck)) {
+    const fs::path folder = fs::absolute(name, ignored).parent_path();
+    if (holdsRun(folder.string())) addFilesOfRun(folder, files);
+  }
   return files;
 }
 

@@ -11,6 +11,7 @@ class RunFile;
 /// The files that a run leaves in its directory, by name and content (docs/run-directory.md).
 
 constexpr const char* lock_name = ".partita.lock";
+constexpr const char* output_request = "output_now"; ///< whoever makes it requests a checkpoint
 
 /// `checkpoints/step-000000120.h5` of a run directory.
 std::string checkpointName(std::int64_t run_step);
@@ -48,6 +49,8 @@ struct TakenOver {
 };
 /// Sets results of an earlier run aside that are not taken over, except checkpoints. Returns the new names.
 std::vector<std::string> setResultsAside(const std::string& run_directory, const TakenOver& taken);
+/// Sets files aside that somebody has put in the place of results since the run began. Returns the new names.
+std::vector<std::string> setForeignAside(const std::string& run_directory);
 /// Renames links with names of files that a run writes in place: writing would change the files to which they
 /// lead. A copy takes the place of a table whose rows are taken over. Returns the new names.
 std::vector<std::string> setLinksAside(const std::string& run_directory, const TakenOver& taken);
@@ -72,5 +75,7 @@ std::string describeSource(const RunFile& file);
 /// All files of the run that `path` names (its directory or one of its files), which a command that reads the
 /// run must not overwrite.
 std::vector<std::string> filesOfRun(const std::string& path);
+/// The same for a deck, if it lies in a run directory or is a link to one there; otherwise nothing.
+std::vector<std::string> filesOfRunWith(const std::string& deck);
 
 } // namespace partita

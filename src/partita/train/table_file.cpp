@@ -1,5 +1,6 @@
 #include "partita/train/table_file.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
@@ -99,6 +100,9 @@ void TableFile::append(const std::string& rows) {
 
 void TableFile::flush() {
   if (!writeWaiting()) throw UserError(_path + ": cannot be written: " + std::strerror(errno));
+  if (_lost || leadsTo(_path, _file)) return;
+  _lost = true;
+  Log::warning(_path + ": was removed or replaced while the run goes on; its rows are lost");
 }
 
 } // namespace partita

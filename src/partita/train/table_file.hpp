@@ -22,6 +22,7 @@ class TableFile {
   /// Whole rows, each with its end of line.
   void append(const std::string& rows);
   /// Retries rows that could not be written. Throws UserError with the system's message if that fails again.
+  /// Warns if somebody has removed the file.
   void flush();
 
  private:
@@ -29,7 +30,7 @@ class TableFile {
 
   std::string _path, _waiting;
   int _file = -1;
-  bool _warned = false;
+  bool _warned = false, _lost = false;
   double _last_time = 0.0;
 };
 

@@ -84,10 +84,9 @@ std::vector<LayerTime> CostModel::exactTimes() {
   std::vector<LayerTime> times;
   double seconds = 0.0;
   for (std::size_t i = 0; i < _task.layers.size(); ++i) {
-    const LayerCost& layer = _task.layers[i];
-    const PassTime pass = _kernels.of(layer.kernel, samples, i > firstTrained(_task.layers));
-    times.push_back(
-        {pass.forward / samples, pass.backward / samples, layer.parameters() * _cluster.seconds_per_update});
+    const PassTime pass = passOf(i, samples);
+    times.push_back({pass.forward / samples, pass.backward / samples,
+                     _task.layers[i].parameters() * _cluster.seconds_per_update});
     seconds += times.back().perSample();
   }
   if (measured <= 0.0 || seconds <= 0.0) return times;
@@ -97,6 +96,10 @@ std::vector<LayerTime> CostModel::exactTimes() {
     time.backward *= measured / seconds;
   }
   return times;
+}
+
+PassTime CostModel::passOf(std::size_t row, double samples) const {
+  return _kernels.of(_task.layers[row].kernel, samples, row > firstTrained(_task.layers));
 }
 
 double CostModel::recomputedShare() const {

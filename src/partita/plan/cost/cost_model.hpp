@@ -75,6 +75,8 @@ class CostModel {
 
   const CostTask& task() const { return _task; }
   const std::vector<LayerTime>& times() const { return _times; } ///< one per row of the task
+  /// Exact mode: seconds of a row in a pass over `samples`, on a rank that has the whole row.
+  PassTime passOf(std::size_t row, double samples) const;
 
  private:
   Prediction start(CostStrategy strategy, std::int64_t ranks) const;

@@ -35,12 +35,11 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
     if (i == 0 || (begins && possible(rows[i].index))) {
       _layers.emplace_back();
       _layers.back().first = rows[i].index;
+      _layers.back().begin = i;
     }
     Layer& layer = _layers.back();
-    const LayerTime& time = model.times()[i];
-    layer.forward += time.forward;
-    layer.backward += time.backward + rows[i].again * time.forward;
-    layer.update += time.update;
+    layer.end = i + 1;
+    layer.update += model.times()[i].update;
     layer.parameters += rows[i].parameters();
     layer.outputs = rows[i].outputs;
     layer.activations += rows[i].outputs;
@@ -58,6 +57,21 @@ double DeckPlacer::rowsOf(const DeckPlacement& plan) const {
   return std::ceil(share / asReal(plan.microbatches));
 }
 
+const std::vector<PassTime>& DeckPlacer::passesOver(double rows) const {
+  const auto [found, added] = _passes.try_emplace(rows);
+  if (!added) return found->second;
+  for (const Layer& layer : _layers) {
+    PassTime sum;
+    for (std::size_t i = layer.begin; i < layer.end; ++i) {
+      const PassTime pass = _model.passOf(i, rows);
+      sum.forward += pass.forward;
+      sum.backward += pass.backward + _model.task().layers[i].again * pass.forward;
+    }
+    found->second.push_back(sum);
+  }
+  return found->second;
+}
+
 double DeckPlacer::messageSeconds(double rows, const Layer& before, const Link& link) {
   return link.seconds(pointToPoint(rows * before.outputs * bytes_per_item));
 }
@@ -66,6 +80,7 @@ double DeckPlacer::messageSeconds(double rows, const Layer& before, const Link& 
 /// which include the latency. Inside a node they are faster by the factor of the largest message.
 PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_stages) const {
   const double rows = rowsOf(plan);
+  const std::vector<PassTime>& passes = passesOver(rows);
   const std::int64_t node = std::min(_cluster.node_ranks, most_stages);
   const bool several = most_stages > node;
   PlacementTask task;
@@ -76,8 +91,8 @@ PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_sta
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const Layer& layer = _layers[i];
     graph.layers.push_back({static_cast<std::int64_t>(i), bytes_per_item * layer.parameters,
-                            bytes_per_item * rows * layer.activations, rows * layer.forward,
-                            rows * layer.backward, false});
+                            bytes_per_item * rows * layer.activations, passes[i].forward, passes[i].backward,
+                            false});
     if (i == 0) continue;
     const std::int64_t ranks = most_stages * plan.replicas;
     const Link &inside = _cluster.links.of(std::min(_cluster.node_ranks, ranks)),
@@ -124,7 +139,8 @@ DeckPlacement DeckPlacer::balance(std::int64_t stages, std::int64_t replicas,
   plan.replicas = replicas;
   plan.microbatches = microbatches;
   std::vector<double> before{0.0};
-  for (const Layer& layer : _layers) before.push_back(before.back() + layer.forward + layer.backward);
+  for (const PassTime& pass : passesOver(rowsOf(plan)))
+    before.push_back(before.back() + pass.forward + pass.backward);
   plan.cuts =
       balancedCuts(static_cast<std::int64_t>(_layers.size()), static_cast<int>(stages),
                    [&](std::int64_t first, std::int64_t last, int) { return before[last] - before[first]; });
@@ -206,6 +222,7 @@ double DeckPlacer::memoryOf(const DeckPlacement& plan) const {
 
 double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
   const double rows = rowsOf(plan);
+  const std::vector<PassTime>& passes = passesOver(rows);
   std::vector<std::size_t> first{0};
   for (const std::int64_t cut : plan.cuts) first.push_back(layerAt(cut));
   first.push_back(_layers.size());
@@ -215,8 +232,8 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
     const std::size_t end = first[s + 1];
     double update = 0.0, parameters = 0.0;
     for (std::size_t i = first[s]; i < end; ++i) {
-      stages[s].forward += rows * _layers[i].forward;
-      stages[s].backward += rows * _layers[i].backward;
+      stages[s].forward += passes[i].forward;
+      stages[s].backward += passes[i].backward;
       update += _layers[i].update;
       parameters += _layers[i].parameters;
     }

@@ -4,6 +4,7 @@
 #include "partita/plan/placement/device_placement.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -48,14 +49,17 @@ class DeckPlacer {
  private:
   /// Consecutive layers between which no cut is possible.
   struct Layer {
-    std::int64_t first = 0;                             ///< layer of the network
-    double forward = 0.0, backward = 0.0, update = 0.0; ///< per sample, and of a step
+    std::int64_t first = 0;                  ///< layer of the network
+    std::size_t begin = 0, end = 0;          ///< rows of the cost model
+    double update = 0.0;                     ///< seconds per step
     double outputs = 0.0, activations = 0.0; ///< values per sample of the last layer, of all layers
     double parameters = 0.0;                 ///< numbers
   };
 
   bool possible(std::int64_t cut) const;
   double rowsOf(const DeckPlacement& plan) const; ///< samples of a microbatch
+  /// Times of each Layer in a pass over `rows` samples, with what recomputation repeats.
+  const std::vector<PassTime>& passesOver(double rows) const;
   /// The layers for PHAZE's placement on so many devices per replica of the plan.
   PlacementTask chain(const DeckPlacement& plan, std::int64_t most_stages) const;
   std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
@@ -85,6 +89,7 @@ class DeckPlacer {
   const Cluster& _cluster;
   std::int64_t _microbatches;
   std::vector<Layer> _layers;
+  mutable std::map<double, std::vector<PassTime>> _passes; ///< by rows: most plans have the same few
 };
 
 } // namespace partita

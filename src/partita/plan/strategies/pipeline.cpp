@@ -28,17 +28,27 @@ std::string microbatchText(const StrategySection& strategy, std::int64_t share, 
   return line + (grid.groups > most_shown ? " ..." : "");
 }
 
-/// The effort per sample of the busiest rank.
-double slowestGroup(const Partition& partition, const GridPlan& grid) {
-  double slowest = 0.0;
+/// Effort of a step in units of a microbatch.
+struct StepEffort {
+  double slowest = 0.0; ///< of the rank that computes most
+  double step = 0.0;    ///< until all ranks have finished, at the least
+};
+
+/// Rank i cannot begin before the first microbatch has passed all ranks before it, nor end before the
+/// gradients of its last microbatch have gone back through them.
+StepEffort stepEffort(const Partition& partition, const GridPlan& grid, double microbatches) {
+  StepEffort effort;
+  double before = 0.0; // of the previous ranks
   for (int group = 0; group < grid.groups; ++group) {
-    double effort = 0.0;
+    double own = 0.0;
     for (int stage = grid.first_stage[static_cast<std::size_t>(group)];
          stage < grid.first_stage[static_cast<std::size_t>(group) + 1]; ++stage)
-      effort += partition.local[static_cast<std::size_t>(stage)].total();
-    slowest = std::max(slowest, effort);
+      own += partition.local[static_cast<std::size_t>(stage)].total();
+    effort.slowest = std::max(effort.slowest, microbatches * own);
+    effort.step = std::max(effort.step, before + microbatches * own);
+    before += own;
   }
-  return slowest;
+  return effort;
 }
 
 } // namespace
@@ -56,12 +66,13 @@ PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partitio
   notes.lines = trafficNotes(config, partition, grid);
   if (count > 1 || grid.groups > 1) notes.lines.push_back(microbatchText(config.strategy, share, grid));
   if (grid.groups == 1) return notes;
-  const double busy = static_cast<double>(count) / static_cast<double>(count + grid.groups - 1);
+  const auto microbatches = static_cast<double>(count);
+  const StepEffort effort = stepEffort(partition, grid, microbatches);
   std::array<char, 160> text{};
   std::snprintf(
       text.data(), text.size(),
       "# the cuts allow a speed-up of %.2f over one rank; the slowest rank is busy %.0f %% of the time",
-      busy * partition.joint.total() / slowestGroup(partition, grid), 100.0 * busy);
+      microbatches * partition.joint.total() / effort.step, 100.0 * effort.slowest / effort.step);
   notes.lines.emplace_back(text.data());
   return notes;
 }

@@ -60,7 +60,7 @@ Score::Sums GradientWork::compute(const ExecSpace& space, const WorkOrder& order
 void failDiverged(const WorkOrder& order) {
   throw RunError("the loss is not finite at batch " + std::to_string(order.number + 1) +
                  " of the run (try a smaller optimiser/learning_rate or strategy/rate_cap; checkpoints of "
-                 "earlier steps are kept)");
+                 "earlier steps, if there are any, are kept)");
 }
 
 Worker::Worker(const RunContext& context, Mailbox& mailbox, ModelAccess& access, std::int64_t repeats)

@@ -1,5 +1,6 @@
 #include "partita/strategy/sil/exits.hpp"
 
+#include "partita/comm/wait.hpp"
 #include "partita/data/order.hpp"
 #include "partita/strategy/evaluation.hpp"
 
@@ -66,11 +67,13 @@ void addLabel(const ExitTable& table, std::size_t label, const Values& weights, 
     sums.gradient[k] += mean[k] - table.logs[k][first + own];
   }
   for (std::size_t k = 0; k < stages; ++k) {
-    for (std::size_t j = 0; j < stages; ++j) {
+    for (std::size_t j = 0; j <= k; ++j) {
       double product = 0.0;
       for (std::size_t c = 0; c < classes; ++c)
         product += p[c] * table.logs[k][first + c] * table.logs[j][first + c];
-      sums.hessian[k * stages + j] += product - mean[k] * mean[j];
+      const double curvature = product - mean[k] * mean[j];
+      sums.hessian[k * stages + j] += curvature;
+      if (j < k) sums.hessian[j * stages + k] += curvature;
     }
   }
 }
@@ -79,8 +82,10 @@ void addLabel(const ExitTable& table, std::size_t label, const Values& weights, 
 Objective objectiveAt(const ExitTable& table, const Values& weights, const Communicator& peers) {
   Objective sums{0.0, Values(weights.size(), 0.0), Values(weights.size() * weights.size(), 0.0)};
   Values posterior(static_cast<std::size_t>(table.classes));
-  for (std::size_t label = 0; label < table.labels.size(); ++label)
+  for (std::size_t label = 0; label < table.labels.size(); ++label) {
+    alive(); // with many classes and labels, all iterations together take minutes
     addLabel(table, label, weights, posterior, sums);
+  }
   if (peers.size() == 1) return sums;
   Values all{sums.loss};
   all.insert(all.end(), sums.gradient.begin(), sums.gradient.end());

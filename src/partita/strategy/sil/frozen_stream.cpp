@@ -138,6 +138,7 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
 }
 
 TypedMatrix FrozenStream::takeSegment(const ExecSpace& space) {
+  alive(); // a run that continues takes all segments, without a step between them
   const TypedMatrix segment = _incoming->next(space);
   _order(_taken++, _segment);
   _cache->put(space, segment, _segment.rows);

@@ -33,7 +33,11 @@ Question questionOf(const PredictArguments& arguments) {
   for (const std::string& name : split(arguments.strategies, ',')) // the command line has checked them
     question.strategies.push_back(
         static_cast<CostStrategy>(std::find(names.begin(), names.end(), name) - names.begin()));
-  for (const std::string& number : split(arguments.ranks, ',')) question.ranks.push_back(std::stoll(number));
+  for (const std::string& number : split(arguments.ranks, ',')) {
+    const std::int64_t ranks = std::stoll(number);
+    const bool again = std::find(question.ranks.begin(), question.ranks.end(), ranks) != question.ranks.end();
+    if (!again) question.ranks.push_back(ranks);
+  }
   const bool paper = question.mode == CostMode::paper;
   question.batch_per_replica = arguments.scaling.empty() ? paper : arguments.scaling == "weak";
   return question;

@@ -51,6 +51,9 @@ void refineCluster(const CalibrateArguments& arguments) {
   runs.reserve(arguments.runs.size());
   for (const std::string& run : arguments.runs) runs.push_back(evidenceOf(run));
   const std::string& compared = runs.front().task.program->deck().run.cluster;
+  if (!regularFileExists(compared))
+    throw UserError(arguments.runs.front() + "/deck.toml: run/cluster: there is no file '" + compared +
+                    "' here; names are relative to the folder in which the run was started");
   Cluster cluster = loadCluster(compared);
   std::optional<OutputFile> file;
   if (!arguments.output.empty()) {

@@ -171,6 +171,10 @@ class Predictions(support.RunTest):
             self.assertIn("more_ranks_than_one", result.stdout)
             self.assertEqual([row["strategy"] for row in json.loads(file.read_text())], 2 * PAPER)
 
+    def test_numbers_of_ranks_appear_once(self):
+        rows = self.predict(self.deck, "--strategy", "data", "--ranks", "2,1,2")
+        self.assertEqual([row["ranks"] for row in rows], [2, 1])
+
     def test_deck_and_scaling(self):
         def of(*arguments):
             return self.predict(self.deck, "--strategy", "data", "--ranks", "4", *arguments)[0]

@@ -63,6 +63,24 @@ LayoutLimits widestLimits(const PlacementTask& task, const LayerGraph& graph) {
   return {stages, std::min(task.devices / task.node_devices, stages * each), task.node_devices};
 }
 
+void requireTable(const LayerGraph& graph, std::size_t sets, const LayoutLimits& limits, double cells) {
+  const double entries = static_cast<double>(sets) * static_cast<double>(limits.stages + 1) * cells;
+  if (entries > static_cast<double>(most_entries))
+    refuse(graph, "the table of all cuts would need more than 512 MiB; merge layers of parallel branches, or "
+                  "let nodes have fewer devices");
+}
+
+/// The same. Throws UserError if the table for so many sets of layers would need too much memory; the layout
+/// of the devices of a node alone might.
+LayoutLimits boundedLimits(const PlacementTask& task, const LayerGraph& graph, std::size_t sets) {
+  const LayoutLimits limits = widestLimits(task, graph);
+  const double cells = task.node_devices > 1 ? static_cast<double>(limits.nodes + 1) *
+                                                   static_cast<double>(task.node_devices + 1)
+                                             : 1.0;
+  requireTable(graph, sets, limits, cells);
+  return limits;
+}
+
 std::vector<BitSet> setsOf(const std::vector<std::vector<int>>& stages, std::size_t layers) {
   std::vector<BitSet> sets{BitSet(layers)};
   for (std::size_t i = stages.size(); i-- > 0;) {
@@ -77,19 +95,15 @@ std::vector<BitSet> setsOf(const std::vector<std::vector<int>>& stages, std::siz
 
 PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph)
     : _task(task), _graph(graph), _costs(task, task.graphs[graph]), _sets(successorClosedSets(_costs)),
-      _limits(widestLimits(task, _costs.graph())), _layout(task, _costs.graph(), _limits) {
-  const double entries = static_cast<double>(_sets.size()) * static_cast<double>(_limits.stages + 1) *
-                         static_cast<double>(_layout.cells());
-  if (entries > static_cast<double>(most_entries))
-    refuse(_costs.graph(),
-           "the table of all cuts would need more than 512 MiB; merge layers of parallel branches");
+      _limits(boundedLimits(task, _costs.graph(), _sets.size())), _layout(task, _costs.graph(), _limits) {
+  requireTable(_costs.graph(), _sets.size(), _limits, static_cast<double>(_layout.cells()));
 }
 
 PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph,
                                  const std::vector<std::vector<int>>& stages, std::int64_t replicas)
     : _task(task), _graph(graph), _costs(task, task.graphs[graph]),
       _sets(setsOf(stages, task.graphs[graph].layers.size())), _consecutive(true), _replicas(replicas),
-      _limits(widestLimits(task, _costs.graph())), _layout(task, _costs.graph(), _limits) {}
+      _limits(boundedLimits(task, _costs.graph(), _sets.size())), _layout(task, _costs.graph(), _limits) {}
 
 template <class Visit>
 void PlacementSearch::forEachStage(std::size_t set, Visit visit) const {
@@ -219,10 +233,15 @@ void PlacementSearch::run(const LayoutLimits& limits, const std::optional<Copies
 /// The numbers of replicas that may be best.
 std::vector<std::int64_t> PlacementSearch::replicaCounts() const {
   std::vector<std::int64_t> counts;
+  constexpr std::int64_t most_tried = 1 << 20; // a table for each takes a few seconds in all
   const std::int64_t most = std::min({_task.microbatches, _task.most_replicas, _task.devices});
   if (_replicas > 0) {
     if (_replicas <= most) counts.push_back(_replicas);
   } else if (_costs.options().back().shard) { // more replicas leave more memory
+    if (most > most_tried)
+      refuse(_costs.graph(),
+             "a sharded optimiser state makes the search try each number of replicas; at most " +
+                 std::to_string(most_tried) + " are possible");
     for (std::int64_t replicas = 1; replicas <= most; ++replicas) counts.push_back(replicas);
   } else {
     forEachReplicas(_task.microbatches, most, [&](std::int64_t replicas) { counts.push_back(replicas); });

@@ -193,7 +193,10 @@ TEST_CASE("An output that is also an input is refused, under any name", "[io]") 
   std::filesystem::create_hard_link(folder.path("a"), folder.path("other"));
   for (const char* name : {"a", "link", "other"})
     CHECK_THROWS_AS(refuseInput(folder.path(name), {folder.path("none"), folder.path("a")}), UserError);
-  refuseInput(folder.path("new"), {folder.path("a"), folder.path("new")}); // the file does not exist yet
+  refuseInput(folder.path("new"), {folder.path("a"), folder.path("none")});
+  std::filesystem::create_symlink("none", folder.path("later"));
+  for (const std::string name : {"none", "later", "./none"}) // there is no such file yet
+    CHECK_THROWS_AS(refuseInput(folder.path(name), {folder.path("none")}), UserError);
 }
 
 TEST_CASE("Members shorter or longer than announced are a defect", "[io]") {

@@ -206,7 +206,7 @@ TEST_CASE("Files that do not fit are refused with the tensor's name", "[io]") {
   deeper.network = denseNetwork({24, 20, 17, 5}, Activation::relu);
   const SmallModel model(deeper, inputs, classes);
   CHECK(messageOf([&] { checkParameters(RunFile(path), model.partition, true); }) ==
-        path + ": has no '/parameters/layer4.dense/weight'");
+        path + ": has no '/parameters/layer4.dense/weight', which the network of the deck has");
 }
 
 TEST_CASE("Files that are not there or something else are refused", "[io]") {

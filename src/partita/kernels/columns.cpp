@@ -292,6 +292,37 @@ struct WeightsFromColumns {
   }
 };
 
+/// What these compute, for devices: an item is a channel of an output, and neighbouring items have
+/// neighbours in the order of the columns.
+template <class Stored>
+struct TapsToColumns {
+  const Real* weight;
+  Stored* packed;
+  std::int64_t channels, taps;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t output, std::int64_t channel) const {
+    const Real* from = weight + (output * channels + channel) * taps;
+    Stored* to = packed + output * channels * taps + channel;
+    for (std::int64_t tap = 0; tap < taps; ++tap) to[tap * channels] = fromReal<Stored>(from[tap]);
+  }
+};
+
+template <class Stored>
+struct TapsFromColumns {
+  const Stored* packed;
+  Real* weight;
+  std::int64_t channels, taps;
+  bool accumulate;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t output, std::int64_t channel) const {
+    const Stored* from = packed + output * channels * taps + channel;
+    Real* to = weight + (output * channels + channel) * taps;
+    for (std::int64_t tap = 0; tap < taps; ++tap)
+      to[tap] = toReal(from[tap * channels]) + (accumulate ? to[tap] : Real(0));
+  }
+};
+
+/// With fewer channels, a device would have few items with long loops.
+constexpr std::int64_t many_channels = 32;
+
 Sizes sizesOf(const WindowPlan& windows, std::int64_t groups, const Matrix& columns) {
   return {windows, static_cast<std::int64_t>(columns.extent(1)) / windows.taps(), groups};
 }
@@ -326,22 +357,30 @@ void scatterColumns(const ExecSpace& space, const WindowPlan& windows, std::int6
 }
 
 void packWeights(const ExecSpace& space, std::int64_t taps, const Matrix& weight, const TypedMatrix& packed) {
-  const std::int64_t outputs = weight.extent(0), depth = weight.extent(1);
+  const std::int64_t outputs = weight.extent(0), depth = weight.extent(1), channels = depth / taps;
+  if (taps == 1) return convert(space, TypedMatrix(weight).values(), packed.values());
   withStored(packed.precision, [&](auto stored) {
     using Stored = decltype(stored);
+    if (row_teams && channels >= many_channels)
+      return forEachElement(space, "partita::columns::pack_kernel", outputs, channels,
+                            TapsToColumns<Stored>{weight.data(), packed.as<Stored>(), channels, taps});
     forEachRun(space, "partita::columns::pack_kernel", outputs, depth,
-               WeightsToColumns<Stored>{weight.data(), packed.as<Stored>(), depth / taps, taps});
+               WeightsToColumns<Stored>{weight.data(), packed.as<Stored>(), channels, taps});
   });
 }
 
 void unpackWeights(const ExecSpace& space, std::int64_t taps, const TypedMatrix& packed, const Matrix& weight,
                    bool accumulate) {
-  const std::int64_t outputs = weight.extent(0), depth = weight.extent(1);
+  const std::int64_t outputs = weight.extent(0), depth = weight.extent(1), channels = depth / taps;
+  if (taps == 1 && !accumulate) return convert(space, packed.values(), TypedMatrix(weight).values());
   withStored(packed.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    forEachRun(
-        space, "partita::columns::unpack_kernel", outputs, depth,
-        WeightsFromColumns<Stored>{packed.as<Stored>(), weight.data(), depth / taps, taps, accumulate});
+    if (row_teams && channels >= many_channels)
+      return forEachElement(
+          space, "partita::columns::unpack_kernel", outputs, channels,
+          TapsFromColumns<Stored>{packed.as<Stored>(), weight.data(), channels, taps, accumulate});
+    forEachRun(space, "partita::columns::unpack_kernel", outputs, depth,
+               WeightsFromColumns<Stored>{packed.as<Stored>(), weight.data(), channels, taps, accumulate});
   });
 }
 

@@ -12,6 +12,13 @@ namespace partita {
 
 namespace {
 
+/// Number of the values of a channel: of this rank, or counted on the device for several.
+struct Count {
+  Real own;
+  const Real* of_ranks; // null: this rank is alone
+  KOKKOS_INLINE_FUNCTION Real value() const { return of_ranks == nullptr ? own : *of_ranks; }
+};
+
 /// Sum and number of the values of each channel.
 struct SumOfMeans {
   const Real* mean;
@@ -34,13 +41,14 @@ struct SumOfMeans {
 /// Computes squares about the mean of the batch from those about the means of its rows (Chan, Golub and
 /// LeVeque, 1983).
 struct SumOfSquares {
-  const Real *mean, *squares, *sum, *count;
+  const Real *mean, *squares, *sum;
+  Count count;
   Real* result;
   std::int64_t rows, channels, places;
 
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, const Row& row) const {
-    const Real middle = sum[channel] / *count, n = static_cast<Real>(places);
+    const Real middle = sum[channel] / count.value(), n = static_cast<Real>(places);
     const Real *own_mean = mean + channel, *own_squares = squares + channel;
     const std::int64_t step = channels;
     const Real total = row.sumInOrder(rows, [=](std::int64_t i) {
@@ -54,18 +62,34 @@ struct SumOfSquares {
 
 /// Mean and 1 / deviation of the batch. Updates the running ones, with the unbiased variance.
 struct Conclude {
-  const Real *sum, *squares, *count;
+  const Real *sum, *squares;
+  Count count;
   Real *mean, *inverse, *running_mean, *running_variance; // running null: left as they are
   Real epsilon, momentum;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
-    const Real n = *count, middle = sum[channel] / n;
+    const Real n = count.value(), middle = sum[channel] / n;
     mean[channel] = middle;
     inverse[channel] = 1 / sqrt(squares[channel] / n + epsilon);
     if (running_mean == nullptr) return;
     const Real variance = squares[channel] / (n > 1 ? n - 1 : 1);
     running_mean[channel] += momentum * (middle - running_mean[channel]);
     running_variance[channel] += momentum * (variance - running_variance[channel]);
+  }
+};
+
+/// All of these for a rank that is alone: kernels this small take less time than their launches.
+struct Measure {
+  SumOfMeans means;
+  SumOfSquares squares;
+  Conclude conclude;
+
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, const Row& row) const {
+    means(channel, row);
+    squares(channel, row);
+    const Conclude last = conclude;
+    row.once([=]() { last(channel); });
   }
 };
 
@@ -109,12 +133,26 @@ struct ParameterGradients {
 /// depend on the batch.
 struct MeanGradients {
   Real *sums, *products;
-  const Real *inverse, *count;
+  const Real* inverse;
+  Count count;
   bool of_batch;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
-    const Real share = of_batch ? 1 / *count : Real(0);
+    const Real share = of_batch ? 1 / count.value() : Real(0);
     sums[channel] *= share;
     products[channel] *= share * inverse[channel];
+  }
+};
+
+/// Both for a rank that is alone.
+struct Gradients {
+  ParameterGradients parameters;
+  MeanGradients means;
+
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, const Row& row) const {
+    parameters(channel, row);
+    const MeanGradients last = means;
+    row.once([=]() { last(channel); });
   }
 };
 
@@ -190,6 +228,11 @@ BatchNorm::Sums BatchNorm::sumsIn(const Pass& pass, std::int64_t rows) const {
   return {pass.work.data(), pass.work.data() + size, part(pass.work, 2 * size, 2 * _channels + 1)};
 }
 
+bool BatchNorm::isAlone(const Pass& pass) const {
+  const bool replicated = _plan.spec.batch_norm.replicas && pass.replicas != nullptr;
+  return !replicated && !(_plan.part && _plan.part->by_places);
+}
+
 void BatchNorm::sumOverRanks(const ExecSpace& space, const Pass& pass, const Vector& values) const {
   if (_plan.spec.batch_norm.replicas && pass.replicas != nullptr) pass.replicas->sum(space, values);
   if (_plan.part && _plan.part->by_places) pass.parts->sum(space, values);
@@ -213,18 +256,28 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const TypedMat
     forEachImage(space, "partita::BatchNorm::moments_kernel", images.rows, images.places, _channels,
                  body.aligned(), body);
   });
-  forEachRow(space, "partita::BatchNorm::sum_of_means_kernel", _channels, images.rows,
-             SumOfMeans{sums.first, sum, count, images.rows, _channels, images.places});
+  const bool counts = !pass.again, alone = isAlone(pass);
+  const Count of_channel{static_cast<Real>(images.rows * images.places), alone ? nullptr : count};
+  const SumOfMeans of_means{sums.first, sum, count, images.rows, _channels, images.places};
+  const SumOfSquares of_squares{sums.first, sums.second, sum,       of_channel,
+                                squares,    images.rows, _channels, images.places};
+  const Conclude conclude{sum,
+                          squares,
+                          of_channel,
+                          mean,
+                          inverse,
+                          counts ? _mean.data() : nullptr,
+                          counts ? _variance.data() : nullptr,
+                          epsilon,
+                          static_cast<Real>(_plan.spec.batch_norm.momentum)};
+  if (alone)
+    return forEachRow(space, "partita::BatchNorm::measure_kernel", _channels, images.rows,
+                      Measure{of_means, of_squares, conclude});
+  forEachRow(space, "partita::BatchNorm::sum_of_means_kernel", _channels, images.rows, of_means);
   sumOverRanks(space, pass, part(sums.all, _channels, _channels + 1));
-  forEachRow(
-      space, "partita::BatchNorm::sum_of_squares_kernel", _channels, images.rows,
-      SumOfSquares{sums.first, sums.second, sum, count, squares, images.rows, _channels, images.places});
+  forEachRow(space, "partita::BatchNorm::sum_of_squares_kernel", _channels, images.rows, of_squares);
   sumOverRanks(space, pass, part(sums.all, 0, _channels));
-  const bool counts = !pass.again;
-  forEachValue(space, "partita::BatchNorm::conclude_kernel", _channels,
-               Conclude{sum, squares, count, mean, inverse, counts ? _mean.data() : nullptr,
-                        counts ? _variance.data() : nullptr, epsilon,
-                        static_cast<Real>(_plan.spec.batch_norm.momentum)});
+  forEachValue(space, "partita::BatchNorm::conclude_kernel", _channels, conclude);
 }
 
 void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
@@ -276,14 +329,29 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
                    body.aligned(), body);
     });
   });
-  forEachRow(space, "partita::BatchNorm::parameter_gradients_kernel", _channels, images.rows,
-             ParameterGradients{sums.first, sums.second, all_sums, all_products, count,
-                                _shift.gradient.data(), _scale.gradient.data(), images.rows, _channels,
-                                images.places, pass.accumulate});
-  if (grad_in.size() == 0) return;
-  if (pass.training) sumOverRanks(space, pass, sums.all);
-  forEachValue(space, "partita::BatchNorm::mean_gradients_kernel", _channels,
-               MeanGradients{all_sums, all_products, inverse, count, pass.training});
+  const ParameterGradients parameters{sums.first,
+                                      sums.second,
+                                      all_sums,
+                                      all_products,
+                                      count,
+                                      _shift.gradient.data(),
+                                      _scale.gradient.data(),
+                                      images.rows,
+                                      _channels,
+                                      images.places,
+                                      pass.accumulate};
+  const bool alone = isAlone(pass);
+  const Count of_channel{static_cast<Real>(images.rows * images.places), alone ? nullptr : count};
+  const MeanGradients means{all_sums, all_products, inverse, of_channel, pass.training};
+  if (alone && grad_in.size() > 0) {
+    forEachRow(space, "partita::BatchNorm::gradients_kernel", _channels, images.rows,
+               Gradients{parameters, means});
+  } else {
+    forEachRow(space, "partita::BatchNorm::parameter_gradients_kernel", _channels, images.rows, parameters);
+    if (grad_in.size() == 0) return;
+    if (pass.training) sumOverRanks(space, pass, sums.all);
+    forEachValue(space, "partita::BatchNorm::mean_gradients_kernel", _channels, means);
+  }
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
     const InputGradient<Stored> body{

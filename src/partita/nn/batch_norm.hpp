@@ -22,6 +22,7 @@ class BatchNorm : public PlannedLayer {
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                 const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
+  bool keepsGradient() const override { return _plan.spec.activation == Activation::identity && !_plan.part; }
 
  private:
   /// Scratch, in the order of BatchNormRules::workValues.
@@ -31,6 +32,7 @@ class BatchNorm : public PlannedLayer {
   };
   Sums sumsIn(const Pass& pass, std::int64_t rows) const;
   void measure(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Real* mean, Real* deviation);
+  bool isAlone(const Pass& pass) const; ///< are the statistics those of this rank's values alone?
   void sumOverRanks(const ExecSpace& space, const Pass& pass, const Vector& values) const;
 
   std::int64_t _channels, _places;

@@ -24,7 +24,16 @@ struct BiasActivation {
   std::int64_t width;
   template <class P>
   KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t row, std::int64_t j) const {
-    const std::int64_t i = row * width + j;
+    compute(P(), row * width + j, j);
+  }
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t i) const { // without a bias
+    compute(P(), i, 0);
+  }
+
+ private:
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void compute(P, std::int64_t i, std::int64_t j) const {
     const Act local = act;
     auto z = P::load((sums_in_saved<Act, Stored> ? saved : out) + i);
     if constexpr (is_real<Stored>) {
@@ -120,8 +129,11 @@ void Dense::activate(const ExecSpace& space, const TypedMatrix& out, const Typed
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
       const BiasActivation<decltype(act), Stored> body{act, out.as<Stored>(), saved.as<Stored>(), bias,
                                                        out.columns};
-      forEachPack(space, "partita::Dense::bias_activation_kernel", out.rows, out.columns,
-                  alignedForPacks(body.out, body.saved, bias), body);
+      const bool aligned = alignedForPacks(body.out, body.saved, bias);
+      if (bias == nullptr)
+        forEachPack(space, "partita::Dense::bias_activation_kernel", out.size(), aligned, body);
+      else
+        forEachPack(space, "partita::Dense::bias_activation_kernel", out.rows, out.columns, aligned, body);
     });
   });
 }

@@ -6,6 +6,7 @@
 #include "partita/plan/layer_rules.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace partita {
 
@@ -26,8 +27,8 @@ struct AddActivation {
   }
 };
 
-/// The gradient of the sum, which both branches need.
-template <class Act, class Stored>
+/// The gradient of the sum, which both branches need. With `Copies` the body gets one of its own.
+template <class Act, class Stored, bool Copies>
 struct SumGradient {
   Act act;
   const Stored* out;
@@ -42,7 +43,8 @@ struct SumGradient {
     const auto slope = P::map([=](Real g, Real of_z, Real of_y) { return g * local.derivative(of_z, of_y); },
                               P::load(grad + i), z, y);
     P::store(grad + i, slope);
-    P::store(copy + i, slope); // with a variable of the stored type, GCC would not vectorise the loop
+    // With a variable of the stored type, GCC would not vectorise the loop.
+    if constexpr (Copies) P::store(copy + i, slope);
   }
 };
 
@@ -128,7 +130,7 @@ void Group::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix&
   add(space, memory, in, out);
 }
 
-/// Replaces dJ/dout by the gradient of the sum, and copies it.
+/// Replaces dJ/dout by the gradient of the sum, and copies it unless `copy` is dJ/dout itself.
 void Group::activationGradient(const ExecSpace& space, const Memory& memory, const TypedMatrix& in,
                                const TypedMatrix& out, const TypedMatrix& grad,
                                const TypedMatrix& copy) const {
@@ -141,10 +143,16 @@ void Group::activationGradient(const ExecSpace& space, const Memory& memory, con
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const SumGradient<decltype(act), Stored> body{act, out.as<Stored>(), memory.argument, grad.as<Stored>(),
-                                                    copy.as<Stored>()};
-      forEachPack(space, "partita::Group::activation_gradient_kernel", out.size(),
-                  alignedForPacks(body.out, body.argument, body.grad, body.copy), body);
+      const auto run = [&](auto copies) {
+        const SumGradient<decltype(act), Stored, decltype(copies)::value> body{
+            act, out.as<Stored>(), memory.argument, grad.as<Stored>(), copy.as<Stored>()};
+        forEachPack(space, "partita::Group::activation_gradient_kernel", out.size(),
+                    alignedForPacks(body.out, body.argument, body.grad, body.copy), body);
+      };
+      if (copy.data == grad.data)
+        run(std::false_type());
+      else
+        run(std::true_type());
     });
   });
 }
@@ -159,11 +167,11 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix
   const Vector(&work)[2] = {memory.gradients[1], memory.gradients[2]};
   if (!_residual) return _body.backward(space, memory.pass, in, memory.body, grad_out, grad_in, work);
   Real* const beside = memory.gradients[0].data();
-  const bool needs_copy =
-      _plan.spec.activation != Activation::identity || pass.transport.number > 0 || !_body.keepsGradient();
+  const bool activates = _plan.spec.activation != Activation::identity,
+             needs_copy = pass.transport.number > 0 || !_body.keepsGradient();
   const TypedMatrix to_body =
       needs_copy ? TypedMatrix(out.precision, beside, out.rows, out.columns) : grad_out;
-  if (needs_copy) activationGradient(space, memory, in, out, grad_out, to_body);
+  if (activates || needs_copy) activationGradient(space, memory, in, out, grad_out, to_body);
   if (pass.transport.number > 0) // the gradient of the penalty on the output of the body
     addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.output(),
               pass.transport * static_cast<Real>(_plan.outputs()) /

@@ -64,16 +64,22 @@ void LayerChain::unpack(const ExecSpace& space, std::size_t layer, bool gradient
   if (gradients) convert(space, own.gradients, copy.gradients);
 }
 
-/// Tensor by tensor, because the gaps of the copy hold what other layers have left there.
+/// Neighbouring tensors at once, but without the gaps of the copy, which hold what other layers have left
+/// there.
 void LayerChain::pack(const ExecSpace& space, std::size_t layer) const {
   if (!_copied[layer]) return;
   const TypedSpan from = copyOf(layer).gradients,
                   to = _numbers.gradients.part(_begin[layer], _begin[layer + 1]);
-  std::int64_t begin = 0;
+  std::int64_t begin = 0, end = 0, next = 0;
   for (const ParameterShape& shape : _shapes[layer]) {
-    convert(space, from.part(begin, begin + shape.size()), to.part(begin, begin + shape.size()));
-    begin += storedSize(shape.size());
+    if (next > end) {
+      convert(space, from.part(begin, end), to.part(begin, end));
+      begin = next;
+    }
+    end = next + shape.size();
+    next += storedSize(shape.size());
   }
+  if (end > begin) convert(space, from.part(begin, end), to.part(begin, end));
 }
 
 void LayerChain::bindStatistics(const Vector& statistics) {

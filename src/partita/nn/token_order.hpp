@@ -31,8 +31,8 @@ TokenOrder orderByToken(const ExecSpace& space, const Real* tokens, std::int64_t
 
 /// Adds the gradients of all places with the same token to its row of a panel of the table, which begins with
 /// row `first_row`. An item is a sorted place and a column; that of the first place of a row adds up the
-/// others, in the order in which `ScatterAdd` visits them. It reads several before it adds them: otherwise a
-/// frequent token would wait for memory once per place.
+/// others, in the order in which `ScatterAdd` visits them. It knows where they end and reads several before
+/// it adds them: otherwise a frequent token would wait for memory once per place.
 template <class Stored>
 struct AddSorted {
   static constexpr int read_ahead = 16;
@@ -45,18 +45,40 @@ struct AddSorted {
     return i < order.size && order.rows[i] == row;
   }
 
+  /// The first sorted place after i that has another row; place i has this one.
+  KOKKOS_INLINE_FUNCTION std::int64_t endOf(std::int64_t i, std::int32_t row) const {
+    std::int64_t last = i, step = 1;
+    for (; has(last + step, row); step *= 2) last += step;
+    while (step > 1) {
+      step /= 2;
+      if (has(last + step, row)) last += step;
+    }
+    return last + 1;
+  }
+
+  /// Adds the values of `read_ahead` places from `first` on, or of those before `end`.
+  template <bool Whole>
+  KOKKOS_INLINE_FUNCTION Real addBlock(Real sum, std::int64_t first, std::int64_t end,
+                                       std::int64_t column) const {
+    Real values[read_ahead];
+    for (int k = 0; k < read_ahead; ++k) {
+      const bool has_place = Whole || first + k < end; // a test would delay the loads of a whole block
+      values[k] = has_place ? toReal(grad[order.places[first + k] * width + column]) : Real(0);
+    }
+    for (const Real value : values) sum += value;
+    return sum;
+  }
+
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t column) const {
     const std::int32_t of_table = order.rows[i];
     const std::int64_t row = of_table - first_row;
     if (row < 0 || row >= rows || (i > 0 && order.rows[i - 1] == of_table)) return;
     Real* to = panel + row * width + column;
     Real sum = *to;
-    for (std::int64_t j = i; has(j, of_table); j += read_ahead) {
-      Real values[read_ahead];
-      for (int k = 0; k < read_ahead; ++k)
-        values[k] = has(j + k, of_table) ? toReal(grad[order.places[j + k] * width + column]) : Real(0);
-      for (const Real value : values) sum += value;
-    }
+    const std::int64_t end = endOf(i, of_table);
+    std::int64_t next = i;
+    for (; next + read_ahead <= end; next += read_ahead) sum = addBlock<true>(sum, next, end, column);
+    if (next < end) sum = addBlock<false>(sum, next, end, column);
     *to = sum;
   }
 };

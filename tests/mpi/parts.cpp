@@ -207,7 +207,7 @@ TEST_CASE("Parts, replicas and stages together train the network that one rank t
 }
 
 /// Grids of parts, chosen by hand.
-TEST_CASE("Parts in any grid train the network that one rank trains", "[parts]") {
+TEST_CASE("Parts in any grid train the network that one rank trains", "[parts][sweep]") {
   const auto check = [](const Net& net, const char* split, int parts, const char* grid) {
     checkParts(net, parts,
                {std::string("strategy/split=") + split, "strategy/parts=" + std::to_string(parts),
@@ -280,7 +280,7 @@ TEST_CASE("Stages that learn from labels send what the plan says", "[parts][sil]
   });
 }
 
-TEST_CASE("What parts send is what the plan says, message by message", "[parts][traffic]") {
+TEST_CASE("What parts send is what the plan says, message by message", "[parts][traffic][sweep]") {
   forEachDivision([](const Net& net, const std::string& split) {
     const Overrides more{split, "strategy/parts=" + std::to_string(everyone().size()), "run/steps=3",
                          "strategy/microbatches=2", "training/batch=13"};

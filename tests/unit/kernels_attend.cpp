@@ -156,7 +156,7 @@ Attended attended(const AttentionShape& shape, Precision stored, Precision round
 /// for a library on hosts.
 std::vector<AttentionShape> shapesToAttend() {
   std::vector<AttentionShape> shapes{{3, 150, 2, 64}, {1, 128, 12, 192}, {2, 33, 1, 128},
-                                     {1, 40, 5, 60},  {2, 20, 2, 64},    {1, 700, 5, 160}};
+                                     {1, 40, 5, 60},  {2, 20, 2, 64},    {1, 400, 5, 160}};
   if (!device_is_host) shapes.insert(shapes.end(), {{2, 1024, 2, 64}, {1, 1024, 4, 64}, {2, 1001, 2, 64}});
   return shapes;
 }

@@ -103,6 +103,9 @@ TEST_CASE("A deck that cannot be read is reported in one line", "[config]") {
   const Folder folder;
   CHECK(errorOf((folder.path / "none.toml").string()) ==
         (folder.path / "none.toml").string() + ": no such deck");
+  std::ofstream(folder.path / "deck.toml").close();
+  CHECK(errorOf((folder.path / "dekc.toml").string()) ==
+        (folder.path / "dekc.toml").string() + ": no such deck; did you mean 'deck.toml'?");
   CHECK(errorOf(folder.path.string()) == folder.path.string() + ": is a folder, not a deck");
   const std::string pipe = (folder.path / "pipe").string();
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);

@@ -55,7 +55,7 @@ TEST_CASE("Windows of a pool before the labels", "[plan]") {
   CHECK(widthAt("0") == 16 * 10 * 12);
   CHECK(widthAt("1") == 16 * 20 * 24);
   CHECK(widthAt("5") == 16 * 4 * 4); // what does not fill a window is left out
-  CHECK_THROWS_WITH(widthAt("21"), Catch::Contains("strategy/head: entry 1"));
+  CHECK_THROWS_WITH(widthAt("21"), Catch::Contains("strategy/head[0]"));
 }
 
 TEST_CASE("Heads of layers begin after the cut and keep their places", "[plan]") {
@@ -69,7 +69,7 @@ TEST_CASE("Heads of layers begin after the cut and keep their places", "[plan]")
   CHECK(head[0].number > 1000);
   CHECK_THROWS_WITH(
       cut(deckOf("stages = 2\ncuts = [3]\nhead = [{type = \"conv2d\", channels = 4, kernel = 3}]")),
-      Catch::Contains("strategy/head: entry 1: conv2d needs channels x rows x columns"));
+      Catch::Contains("strategy/head[0]: conv2d needs channels x rows x columns"));
 }
 
 TEST_CASE("A head looks ahead with a copy of the next layer that has parameters", "[plan]") {

@@ -123,7 +123,7 @@ TEST_CASE("A batch with fewer rows needs no more scratch", "[plan]") {
 TEST_CASE("Layers of images that do not fit are refused", "[plan]") {
   using Catch::Matchers::ContainsSubstring;
   const Shape image{3, 8, 8};
-  const std::string entry = "network/layers: entry 1: ";
+  const std::string entry = "network/layers[0]: ";
   CHECK(messageOf("{ type = \"conv2d\", channels = 4 }", {64}) ==
         entry + "conv2d needs channels x rows x columns, but its input is 64");
   CHECK(messageOf("{ type = \"conv3d\", channels = 4 }", image) ==
@@ -144,7 +144,7 @@ TEST_CASE("Groups that do not divide the channels are refused, with the nearest 
   const auto groups = [](int count) {
     return "{ type = \"group-norm\", groups = " + std::to_string(count) + " }";
   };
-  const std::string entry = "network/layers: entry 1: ";
+  const std::string entry = "network/layers[0]: ";
   CHECK(messageOf(groups(4), {10, 8, 8}) ==
         entry + "10 channels cannot be divided into 4 groups; use 2 or 5");
   CHECK(messageOf(groups(6), {10}) == entry + "10 channels cannot be divided into 6 groups; use 5 or 10");

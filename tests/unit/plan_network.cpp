@@ -61,12 +61,10 @@ TEST_CASE("Networks that do not fit are refused", "[plan]") {
   CHECK(messageOf([] { planNetwork(network({}), {4}, 3); }) == "network/layers: the network has no layers");
   CHECK(messageOf([] {
           planNetwork(network({dense(0), dense(0)}), {4}, 3);
-        }) ==
-        "network/layers: entry 1 has no units; only the last layer takes them from the number of classes");
+        }) == "network/layers[0] has no units; only the last layer takes them from the number of classes");
   CHECK(messageOf([] {
           planNetwork(network({dense(5), dense(0, Activation::identity, 2)}), {4}, 3);
-        }) ==
-        "network/layers: entry 2 has no units; only the last layer takes them from the number of classes");
+        }) == "network/layers[1] has no units; only the last layer takes them from the number of classes");
   CHECK(messageOf([] {
           planNetwork(network({dense(5), dense(7)}), {4}, 3);
         }) == "network/layers: the last layer has 7 units, but the data have 3 classes; remove its units");
@@ -120,11 +118,11 @@ TEST_CASE("A residual whose branches differ is refused", "[plan]") {
   residual.layers = {dense(5)};
   CHECK(messageOf([&] {
           planNetwork(network({residual, dense(0)}), {4}, 3);
-        }) == "network/layers: entry 1: the output of the layers, 5, cannot be added to the input, 4");
+        }) == "network/layers[0]: the output of the layers, 5, cannot be added to the input, 4");
   residual.shortcut = {dense(6)};
   CHECK(messageOf([&] {
           planNetwork(network({residual, dense(0)}), {4}, 3);
-        }) == "network/layers: entry 1: the output of the layers, 5, cannot be added to the output of the "
+        }) == "network/layers[0]: the output of the layers, 5, cannot be added to the output of the "
               "shortcut, 6");
 }
 

@@ -279,11 +279,11 @@ TEST_CASE("Weights are divided in the grid of the deck", "[plan][parts]") {
 
 TEST_CASE("Parts that do not fit are refused with the limit", "[plan][parts]") {
   CHECK(refusal(images, "filter", 11) ==
-        "strategy/parts: 11 parts cannot share the 8 output channels of network/layers: entry 1 (conv2d)");
+        "strategy/parts: 11 parts cannot share the 8 output channels of network/layers[0] (conv2d)");
   CHECK(refusal(images, "channel", 9) ==
-        "strategy/parts: 9 parts cannot share the 8 input channels of network/layers: entry 2 (conv2d)");
+        "strategy/parts: 9 parts cannot share the 8 input channels of network/layers[1] (conv2d)");
   CHECK(refusal(images, "grid", 9) ==
-        "strategy/parts: 9 parts cannot share the 8 output channels of network/layers: entry 1 (conv2d)");
+        "strategy/parts: 9 parts cannot share the 8 output channels of network/layers[0] (conv2d)");
   CHECK(refusal(images, "spatial", 9).empty()); // in blocks of 3 x 3
   CHECK(refusal(images, "spatial", 11) ==
         "strategy/parts: no layer of the network can be shared by 11 parts with split 'spatial'");

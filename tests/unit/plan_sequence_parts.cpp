@@ -131,11 +131,11 @@ TEST_CASE("The traffic of a transformer follows the equations", "[plan][parts]")
 }
 
 TEST_CASE("A transformer that does not fit is refused with the limit", "[plan][parts]") {
-  const std::string place = " of network/layers: entry ";
+  const std::string place = " of network/layers";
   CHECK(refusal(gpt + "{type='dense'}", 5) ==
-        "strategy/parts: 5 parts cannot share the 4 heads" + place + "2, layer 2 (attention)");
+        "strategy/parts: 5 parts cannot share the 4 heads" + place + "[1]/layers[1] (attention)");
   CHECK(refusal("{type='embedding',width=12},{type='dense'}", 11) ==
-        "strategy/parts: 11 parts cannot share the 10 tokens" + place + "1 (embedding)");
+        "strategy/parts: 11 parts cannot share the 10 tokens" + place + "[0] (embedding)");
   CHECK(refusal(gpt + "{type='dense'}", 4).empty());
 }
 

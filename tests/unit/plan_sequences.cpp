@@ -84,11 +84,11 @@ TEST_CASE("Layers of sequences that do not fit are refused", "[plan]") {
   LayerSpec embedding = layer("embedding"), attention = layer("attention");
   embedding.embedding.width = 6;
   attention.attention.heads = 4;
-  const std::string entry = "network/layers: entry 1";
+  const std::string entry = "network/layers[0]";
   CHECK(messageOfPlan({embedding, dense(0)}, {3, 4}) ==
         entry + ": an embedding takes the tokens of the data, so it must be the first layer");
   CHECK(messageOfPlan({embedding, embedding, dense(0)}, {3}) ==
-        "network/layers: entry 2: an embedding takes the tokens of the data, so it must be the first layer");
+        "network/layers[1]: an embedding takes the tokens of the data, so it must be the first layer");
   CHECK(messageOfPlan({attention, dense(0)}, {24}) ==
         entry + ": attention needs a sequence of positions, not a sample of shape 24");
   CHECK(messageOfPlan({attention, dense(0)}, {3, 6}) ==
@@ -102,19 +102,19 @@ TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[pl
   tied.dense.tied = true;
   embedding.embedding.width = 6;
   CHECK(messageOfPlan({dense(4), tied}, {4}) ==
-        "network/layers: entry 2 is tied, but the network has no embedding");
+        "network/layers[1] is tied, but the network has no embedding");
   CHECK(messageOfPlan({embedding, dense(5), tied}, {4}) ==
-        "network/layers: entry 3: a tied layer needs as many units as there are tokens, 9, and as many "
+        "network/layers[2]: a tied layer needs as many units as there are tokens, 9, and as many "
         "inputs as the "
         "embedding is wide, 6");
   LayerSpec square = tied; // as wide as the embedding, so that another layer may follow
   square.dense.units = 9;
   embedding.embedding.width = 9;
   CHECK(messageOfPlan({embedding, square, tied}, {4}) ==
-        "network/layers: entry 3 is tied, but an earlier layer is tied already");
+        "network/layers[2] is tied, but an earlier layer is tied already");
   const RunConfig config = cutInTwo(gpt(16, 2, 4, true), 3);
   CHECK(messageOf([&] { partitionOf(config, 8, 9); }) ==
-        "network/layers: entry 4 is tied to the embedding, which is in another stage; remove `tied`");
+        "network/layers[3] is tied to the embedding, which is in another stage; remove `tied`");
 }
 
 TEST_CASE("Of a large matrix of 16 bits only a panel is in float", "[plan]") {

@@ -40,7 +40,7 @@ std::string complaint(int ranks, const std::vector<std::string>& overrides) {
       [&] { checkTraining(config, sets, partition, planGrid(config.strategy, partition, ranks)); });
 }
 
-const std::string batch_norm = "network/layers: entry 2: batch-norm ";
+const std::string batch_norm = "network/layers[1]: batch-norm ";
 const std::string over_replicas =
     R"(network/layers=[{ type = "dense", units = 8 }, { type = "batch-norm", replicas = true }, { type = "dense" }])";
 

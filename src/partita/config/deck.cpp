@@ -16,7 +16,8 @@ namespace {
 constexpr std::uint64_t most_bytes = 64 << 20; // an effective deck of 100,000 layers, each with all its keys
 
 std::string readFile(const std::string& path) {
-  if (!regularFileExists(path, ", not a deck")) throw UserError(path + ": no such deck");
+  if (!regularFileExists(path, ", not a deck"))
+    throw UserError(path + ": no such deck" + nearestInFolder(path));
   return readTextFile(path, most_bytes);
 }
 

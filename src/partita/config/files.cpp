@@ -1,11 +1,14 @@
 #include "partita/config/files.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
@@ -110,6 +113,19 @@ std::string readTextFile(const std::string& path, std::uint64_t most_bytes) {
   if (text.size() > most_bytes)
     throw UserError(path + ": is larger than " + std::to_string(most_bytes) + " bytes");
   return text;
+}
+
+std::string nearestInFolder(const std::string& name) {
+  const std::filesystem::path path(name);
+  const std::filesystem::path folder =
+      path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return "; there is no folder '" + folder.string() + "'";
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return nearby(path.filename().string(), names);
 }
 
 int readFailure(const std::string& path) {

@@ -14,6 +14,11 @@ namespace partita {
 /// because of missing permission or a loop of links.
 bool regularFileExists(const std::string& path, const std::string& instead = ", not a file");
 
+/// For a message about a file that is not there: "; did you mean 'x'?" if the folder has a file of nearly
+/// this name,
+/// "; there is no folder 'x'", or nothing.
+std::string nearestInFolder(const std::string& name);
+
 /// The whole text of a regular file of at most `most_bytes`. Throws UserError, or SystemError if the disk
 /// fails. The caller must make sure that the file exists.
 std::string readTextFile(const std::string& path, std::uint64_t most_bytes);

@@ -1,7 +1,6 @@
 #include "partita/data/gzip_file.hpp"
 
 #include "partita/config/files.hpp"
-#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
 
@@ -21,17 +20,6 @@ namespace {
 
 constexpr std::size_t input_bytes = std::size_t{1} << 18;
 constexpr int gzip_windows = 15 + 16; ///< for inflateInit2: windows of any size, in the format of gzip
-
-std::string nearestInFolder(const fs::path& path) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) return "; there is no folder '" + folder.string() + "'";
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return nearby(path.filename().string(), names);
-}
 
 } // namespace
 

@@ -75,7 +75,7 @@ class LayerRules;
 struct LayerPlan {
   LayerSpec spec;
   std::string place = "layer0"; ///< in the whole network, whatever the cuts: "layer3", "layer3.1" inside it
-  std::string entry;            ///< of the deck, for messages: "network/layers: entry 2"
+  std::string entry;            ///< of the deck, for messages: "network/layers[1]"
   std::int64_t index = 0;       ///< of the cuttable layer that it is, or is part of
   std::int64_t number = 0;      ///< counts the layers that are not groups; selects their random numbers
   std::int64_t classes = 0;     ///< of the data; for tokens the size of the vocabulary

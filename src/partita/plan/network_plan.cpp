@@ -20,7 +20,7 @@ struct ListPlace {
 
   std::string entry(std::size_t index) const {
     if (index < repeated) return "strategy/head_depth: repeated layer " + std::to_string(index + 1);
-    return key + ": entry " + std::to_string(index - repeated + 1);
+    return key + "[" + std::to_string(index - repeated) + "]"; // as readers of decks say
   }
 };
 
@@ -57,8 +57,8 @@ class Planner {
     layer.initialisation = _network.initialisation;
     layer.classes = _classes;
     if (last) layer.rules().takeClasses(layer.spec, _classes);
-    layer.body = planInside(spec.layers, input, place + ".", entry + ", layer ", last);
-    layer.shortcut = planInside(spec.shortcut, input, place + ".shortcut", entry + ", shortcut ", false);
+    layer.body = planInside(spec.layers, input, place + ".", entry + "/layers", last);
+    layer.shortcut = planInside(spec.shortcut, input, place + ".shortcut", entry + "/shortcut", false);
     layer.number = layer.group() ? 0 : _number++;
     layer.out = layer.rules().output(layer);
     return layer;
@@ -71,7 +71,7 @@ class Planner {
       for (std::int64_t copy = 0; copy < specs[i].repeat; ++copy) {
         const bool last_inside = last && i + 1 == specs.size() && copy + 1 == specs[i].repeat;
         layers.push_back(plan(specs[i], layers.empty() ? input : layers.back().out,
-                              place + std::to_string(layers.size()), entry + std::to_string(i + 1),
+                              place + std::to_string(layers.size()), entry + "[" + std::to_string(i) + "]",
                               last_inside));
       }
     }

@@ -155,7 +155,7 @@ void showPartition(const RunConfig& deck, const RunConfig& config, const Partiti
   Log::info("# " + nameOf(config.strategy.kind) + ", " + counted(grid.stages, "stage") + " x " +
             counted(grid.replicas, "replica") + parts + " on " + counted(grid.ranks, "rank"));
   noteUnusedCuts(deck.strategy, grid);
-  Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations"
+  Log::info("# rank stage layers      values  FLOP/sample  parameters   gradients   optimiser activations"
             "     buffers");
   char line[192];
   for (const StagePlan& stage : partition.stages) {

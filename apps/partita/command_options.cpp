@@ -49,10 +49,15 @@ std::string checkNumber(const std::string& text, const Interval& range) {
   return "'" + text + "' is not a number in " + range.text();
 }
 
-std::string checkCount(const std::string& text, std::int64_t most) {
-  const bool digits =
-      !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
-  if (digits && std::stoll(text) >= 1 && std::stoll(text) <= most) return {};
+/// Leaves out leading zeros, which would make the number octal.
+std::string checkCount(std::string& text, std::int64_t most) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  const std::size_t zeros = std::min(text.find_first_not_of('0'), text.size());
+  const std::string number = text.substr(zeros, 12); // cut, it is still too large
+  if (digits && !number.empty() && std::stoll(number) <= most) {
+    text = number;
+    return {};
+  }
   return "'" + text + "' is not a whole number from 1 to " + std::to_string(most);
 }
 

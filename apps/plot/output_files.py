@@ -109,7 +109,7 @@ def replace(content, target):
         mask = os.umask(0)
         os.umask(mask)
         mode = 0o666 & ~mask
-    handle, partial = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".report-")
+    handle, partial = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".partita-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

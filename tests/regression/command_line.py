@@ -76,7 +76,7 @@ class Refusals(support.RunTest):
         self.check(["--completion: 'tcsh' is not a choice here; valid: 'bash'"], "info", "--completion", "tcsh", ranks=(1,))
         self.check(["--directory: its value is missing"], "train", "x.toml", "-d")
         self.check(["--directory: is given more than once"], "train", "x.toml", "-d", "a", "-d", "b")
-        for number in ("x", "0", "2.5", "16777217", "-1", "1e3"):
+        for number in ("x", "0", "2.5", "16777217", "-1", "1e3", "00", "99999999999999999999"):
             self.check([f"'{number}' is not a whole number from 1 to 16777216"], "train", "x.toml", "-n", f"--ranks={number}",
                        ranks=(1,))
         self.check(["excludes --man"], "info", "--deck", "--man", ranks=(1,))

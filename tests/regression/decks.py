@@ -77,6 +77,7 @@ class Decks(support.RunTest):
         said = "strategy/stages and strategy/cuts have no effect with strategy/kind 'joint'"
         deck = self.write("demo.toml", (DECKS / "demo.toml").read_text().replace('kind = "sil"', "#"))
         self.assertIn(said, run("train", deck, "strategy/stages=3", "-n").stdout)
+        self.assertIn("strategy/parts_grid has no effect", run("train", deck, "strategy/parts_grid=[2,2]", "-n").stdout)
         self.assertNotIn(said, run("train", DECKS / "demo.toml", "-n").stdout)
 
     def test_ranks_that_do_not_fit(self):

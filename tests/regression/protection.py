@@ -5,6 +5,7 @@ Nothing outside the test's own folder is written, and no device node is touched:
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -89,8 +90,12 @@ class Outputs(Protected):
         link.symlink_to(absent[0])
         before = contents(self.folder)
         for target in (*absent, link, self.run_directory / ".." / "run" / "workers.csv"):
-            self.assertUntouched(run("evaluate", self.run_directory, "--predictions", target), before, "also an input")
+            self.assertUntouched(run("evaluate", self.run_directory, "--predictions", target), before,
+                                 "is the name of a file that the input may get")
         self.assertDone(run("evaluate", self.run_directory, "--predictions", self.run_directory / "predictions.npz"))
+        (self.folder / "lone").mkdir()
+        shutil.copy(self.run_directory / "parameters.h5", self.folder / "lone" / "best.h5")
+        self.assertDone(run("evaluate", self.folder / "lone" / "best.h5", "--predictions", self.folder / "lone" / "workers.csv"))
 
     def test_a_full_disk_is_told_in_one_line(self):
         full = self.folder / "full.npz"
@@ -236,7 +241,11 @@ class Plans(Protected):
                           ("deck", deck, "--ranks", "1", "-o"), ("place", deck, "--ranks", "1", "--json"),
                           ("calibrate", deck, "-o")):
                 self.assertUntouched(run("plan", *words, target), before, target, "also an input")
+        for _ in range(2):  # a deck is no run
+            self.assertDone(run("plan", "deck", self.deck, "--ranks", "1", "-o", self.folder / "deck.toml"))
         self.assertDone(run("plan", "predict", self.deck, "--ranks", "1", "--json", self.folder / "summary.json"))
+        (self.folder / "parameters.h5").mkdir()
+        self.assertDone(run("plan", "predict", self.deck, "--ranks", "1", "--json", self.folder / "trace.json"))
 
     def test_models_of_a_search_are_not_overwritten(self):
         """Nor what their decks read."""

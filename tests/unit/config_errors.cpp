@@ -200,8 +200,6 @@ const std::vector<BadDeck> wrong_combinations{
      "deck.toml:6:14: strategy/parts_grid: the product of its numbers is 6, but strategy/parts is 4"},
     {"[strategy]\nparts = 4\nparts_grid = [2, 2]\nsplit = \"filter\"",
      "deck.toml:6:14: strategy/parts_grid: needs split 'grid' or 'spatial', not 'filter'"},
-    {"[strategy]\nparts_grid = [2, 2]",
-     "deck.toml:5:14: strategy/parts_grid: the product of its numbers is 4, but strategy/parts is 1"},
     {"[strategy]\nparts = 3\nparts_grid = [7]\nsplit = \"filter\"",
      "deck.toml:6:14: strategy/parts_grid: needs split 'grid' or 'spatial', not 'filter'"},
     {"[strategy]\nparts = 4\nparts_grid = [1, 2, 2]",

@@ -160,8 +160,6 @@ void reconcile(RunConfig& c) {
   c.strategy.stages = 3;
   c.strategy.replicas = 1;
   c.strategy.parts = 1;
-  const bool has_grid = c.strategy.split == Split::grid || c.strategy.split == Split::spatial;
-  c.strategy.parts_grid = has_grid ? AxisSizes{{1, 1}} : AxisSizes{{0}};
   c.strategy.sil.mixture = Switch::off;
   c.strategy.sil.reencode = Switch::off;
   c.strategy.sil.input = StageInput::relay;

@@ -181,6 +181,10 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
     train().addLink("features", "elsewhere.h5");
     CHECK_THAT(messageFor(section), ContainsSubstring("data set 'features' cannot be opened by HDF5 1."));
   }
+  SECTION("a group") {
+    train().add("features/x", H5T_NATIVE_FLOAT, {2, 3}, std::vector<float>(6));
+    CHECK_THAT(messageFor(section), ContainsSubstring("no data set 'features'; it contains 'features/x'"));
+  }
   SECTION("no data sets") {
     train();
     CHECK_THAT(messageFor(section), ContainsSubstring("no data set 'features'; the file contains none"));

@@ -272,6 +272,7 @@ void validateParts(const StrategySection& s, Diagnostics& d) {
   d.check(s.kind != StrategyKind::local_sgd && s.kind != StrategyKind::hogbatch,
           {"strategy/parts", "strategy/kind"},
           "needs kind 'joint', 'pipeline' or 'sil', not '" + nameOf(s.kind) + "'");
+  validatePartsGrid(s, d);
   const bool pipeline =
       s.kind == StrategyKind::pipeline || (s.kind == StrategyKind::sil && s.sil.recovery_epochs > 0);
   d.check(!pipeline || s.pipeline.schedule != PipelineSchedule::message_driven,
@@ -294,7 +295,6 @@ void validate(const RunConfig& config, Diagnostics& diagnostics) {
 
 void validateRanks(const RunConfig& config, Diagnostics& diagnostics) {
   const StrategySection& strategy = config.strategy;
-  validatePartsGrid(strategy, diagnostics);
   if (strategy.parts > 1) validateParts(strategy, diagnostics);
   diagnostics.check(strategy.replicas <= config.training.batch, {"strategy/replicas", "training/batch"},
                     number(strategy.replicas) + " replicas cannot share a batch of " +

@@ -58,8 +58,16 @@ std::string hdf5Version() {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
+/// Is there a group, or something else that is no data set?
+bool isOther(hid_t file, const std::string& name) {
+  const hid_t object = H5Oopen(file, name.c_str(), H5P_DEFAULT);
+  const H5I_type_t type = object < 0 ? H5I_BADID : H5Iget_type(object);
+  if (object >= 0) H5Oclose(object);
+  return type == H5I_GROUP || type == H5I_DATATYPE;
+}
+
 [[noreturn]] void failMissing(hid_t file, const std::string& file_name, const std::string& name) {
-  if (H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0)
+  if (H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0 && !isOther(file, name))
     throw UserError(file_name + ": data set '" + name + "' cannot be opened by HDF5 " + hdf5Version() +
                     " (damaged, a link that leads nowhere, or of a newer version)");
   std::vector<std::string> names;

@@ -264,9 +264,13 @@ fs::path wholeName(const std::string& path) {
 
 void refuseInput(const std::string& output, const std::vector<std::string>& inputs) {
   std::error_code ignored;
-  for (const std::string& input : inputs)
-    if (fs::equivalent(output, input, ignored) || wholeName(output) == wholeName(input))
+  const fs::path name = wholeName(output);
+  for (const std::string& input : inputs) {
+    if (fs::equivalent(output, input, ignored))
       throw UserError(output + ": is also an input, as '" + input + "'; choose another name for the output");
+    if (wholeName(input) == name)
+      throw UserError(output + ": is the name of a file that the input may get; choose another name");
+  }
 }
 
 void refuseSameOutput(const std::string& one, const std::string& other) {

@@ -46,7 +46,7 @@ class OutputFile {
 };
 
 /// Throws UserError if `output` is one of the files `inputs`, even under another name: writing it would
-/// destroy what is being read.
+/// destroy what is being read. So does the name of one that is not there yet.
 void refuseInput(const std::string& output, const std::vector<std::string>& inputs);
 
 /// Throws UserError if both are the same file, which need not exist yet. Empty names are no files.

@@ -138,12 +138,15 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
                       : "; use none, or a smaller optimiser/offload_bucket"));
 }
 
-/// A deck that names no kind trains the whole network, even if it says how to cut it.
-void noteUnusedCuts(const StrategySection& strategy, const GridPlan& grid) {
+/// A deck that names no kind trains the whole network, even if it says how to cut it, and one that sets no
+/// parts divides no layer.
+void noteUnusedKeys(const StrategySection& strategy, const GridPlan& grid) {
   const bool cut = strategy.stages != StrategySection().stages || !strategy.cuts.empty();
   if (cut && grid.stages < strategy.stages)
     Log::info("# strategy/stages and strategy/cuts have no effect with strategy/kind '" +
               nameOf(strategy.kind) + "'");
+  if (grid.parts == 1 && strategy.parts_grid.values.size() > 1)
+    Log::info("# strategy/parts_grid has no effect with strategy/parts 1");
 }
 
 } // namespace
@@ -154,7 +157,7 @@ void showPartition(const RunConfig& deck, const RunConfig& config, const Partiti
       grid.parts == 1 ? "" : " x " + counted(grid.parts, "part") + " (" + nameOf(config.strategy.split) + ")";
   Log::info("# " + nameOf(config.strategy.kind) + ", " + counted(grid.stages, "stage") + " x " +
             counted(grid.replicas, "replica") + parts + " on " + counted(grid.ranks, "rank"));
-  noteUnusedCuts(deck.strategy, grid);
+  noteUnusedKeys(deck.strategy, grid);
   Log::info("# rank stage layers      values  FLOP/sample  parameters   gradients   optimiser activations"
             "     buffers");
   char line[192];

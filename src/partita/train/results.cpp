@@ -293,7 +293,7 @@ void finishSummary(const Summary& summary, const Setup& setup, const Monitor& mo
     if (!directory.exists() || setup.grid.world().rank() != 0) return;
     const std::string text =
         textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), measured);
-    for (const std::string& path : setForeignAside(directory.path()))
+    for (const std::string& path : setForeignAside(directory.path(), {"parameters.h5", "summary.json"}))
       Log::warning("a file with the name of a result was renamed to " + path + "; the run did not write it");
     publishFile(directory.file("parameters.h5.partial"), directory.file("parameters.h5"));
     OutputFile file(directory.file("summary.json"));

@@ -210,12 +210,13 @@ std::vector<std::string> setResultsAside(const std::string& run_directory, const
   return moved;
 }
 
-std::vector<std::string> setForeignAside(const std::string& run_directory) {
+std::vector<std::string> setForeignAside(const std::string& run_directory,
+                                         const std::vector<std::string>& names) {
   std::vector<std::string> moved;
   for (const OwnFile& file : own_files) {
     const std::string path = run_directory + "/" + file.name;
-    if (file.content == Content::result && exists(path) && !isOurs(run_directory, file))
-      moved.push_back(setAside(path));
+    const bool wanted = std::find(names.begin(), names.end(), file.name) != names.end();
+    if (wanted && exists(path) && !isOurs(run_directory, file)) moved.push_back(setAside(path));
   }
   return moved;
 }
@@ -277,9 +278,22 @@ std::string describeSource(const RunFile& file) {
 
 namespace {
 
-/// Adds all files that a run may have in a folder, also those that are not there yet.
+/// Are there results or checkpoints of a run, or is one under way? What cannot be read proves nothing.
+bool isRunDirectory(const std::string& folder) {
+  try {
+    return exists(folder + "/" + lock_name) || !resultsIn(folder).empty();
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+/// Adds the files of a run in a folder; if the folder is a run directory, also those that are not there yet.
 void addFilesOfRun(const fs::path& folder, std::vector<std::string>& files) {
   std::error_code ignored;
+  const bool all = isRunDirectory(folder.string());
+  const auto add = [&](const std::string& name) {
+    if (all || exists(name)) files.push_back(name);
+  };
   const auto is_aside = [](const std::string& name) {
     return std::any_of(own_files.begin(), own_files.end(), [&](const OwnFile& file) {
       return name.rfind(file.name + std::string(".superseded"), 0) == 0;
@@ -290,8 +304,8 @@ void addFilesOfRun(const fs::path& folder, std::vector<std::string>& files) {
   for (const auto& entry : fs::directory_iterator(folder, ignored))
     if (is_aside(entry.path().filename().string())) files.push_back(entry.path().string());
   for (const OwnFile& file : own_files)
-    for (const char* suffix : {"", ".partial"}) files.push_back((folder / file.name).string() + suffix);
-  for (const char* name : {lock_name, output_request}) files.push_back((folder / name).string());
+    for (const char* suffix : {"", ".partial"}) add((folder / file.name).string() + suffix);
+  for (const char* name : {lock_name, output_request}) add((folder / name).string());
 }
 
 } // namespace
@@ -315,7 +329,7 @@ std::vector<std::string> filesOfRunWith(const std::string& deck) {
   std::vector<std::string> files;
   for (const fs::path& name : linksFrom(deck)) {
     const fs::path folder = fs::absolute(name, ignored).parent_path();
-    if (holdsRun(folder.string())) addFilesOfRun(folder, files);
+    if (isRunDirectory(folder.string())) addFilesOfRun(folder, files);
   }
   return files;
 }

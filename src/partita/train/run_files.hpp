@@ -49,8 +49,10 @@ struct TakenOver {
 };
 /// Sets results of an earlier run aside that are not taken over, except checkpoints. Returns the new names.
 std::vector<std::string> setResultsAside(const std::string& run_directory, const TakenOver& taken);
-/// Sets files aside that somebody has put in the place of results since the run began. Returns the new names.
-std::vector<std::string> setForeignAside(const std::string& run_directory);
+/// Sets files aside that somebody has put in the place of these results since the run began. Returns the new
+/// names.
+std::vector<std::string> setForeignAside(const std::string& run_directory,
+                                         const std::vector<std::string>& names);
 /// Renames links with names of files that a run writes in place: writing would change the files to which they
 /// lead. A copy takes the place of a table whose rows are taken over. Returns the new names.
 std::vector<std::string> setLinksAside(const std::string& run_directory, const TakenOver& taken);
@@ -75,7 +77,8 @@ std::string describeSource(const RunFile& file);
 /// All files of the run that `path` names (its directory or one of its files), which a command that reads the
 /// run must not overwrite.
 std::vector<std::string> filesOfRun(const std::string& path);
-/// The same for a deck, if it lies in a run directory or is a link to one there; otherwise nothing.
+/// The same for a deck, if it lies in a run directory or is a link to one there; otherwise nothing. A run
+/// directory has results or checkpoints, or is in use: `plan deck` also writes decks.
 std::vector<std::string> filesOfRunWith(const std::string& deck);
 
 } // namespace partita

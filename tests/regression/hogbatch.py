@@ -300,6 +300,16 @@ class Workers(RunOfWorkers):
         self.assertEqual(result.returncode, 75, result.stderr)
         self.assertIn("the time limit is near", result.stdout)
 
+    def test_a_checkpoint_is_complete_before_the_next_meeting(self):
+        """Which may be far away: a run that is killed before would have lost it."""
+        folder = self.folder / "run"
+        with Job("train", self.deck, *WORKERS, "run/epochs=100000", "run/evaluate_every=0", "-d", folder, ranks=3) as job:
+            job.wait_for(lambda: "samples/s" in job.said())
+            job.signal(signal.SIGUSR1)
+            job.until(lambda: checkpoints(folder), "a checkpoint after SIGUSR1", 20)
+            self.assertIn("written in", job.said())
+            job.signal(signal.SIGKILL)
+
     def test_dead_worker(self):
         """Ends the job within seconds."""
         for victim in (0, 2):

@@ -184,6 +184,15 @@ class Evaluations(support.RunTest):
         self.assertTrue(losses[0])
         self.assertNotEqual(*losses)
 
+    def test_exits_fitted_to_the_test_set(self):
+        rows = "".join(f"{i % 2} 1:{i % 7} 2:{i % 2}\n" for i in range(60))
+        self.write("rows.txt", rows)
+        deck = [self.deck, "data/kind=libsvm", "data/train_file=rows.txt", f"data/path={self.folder}", "data/classes=0",
+                "data/samples=0", "data/test_samples=0", "training/batch=10", "strategy/exits=fitted"]
+        said = "on which the network is also tested"
+        self.assertIn(said, run("train", *deck, "data/validation=0.3", "-n").stderr)
+        self.assertNotIn(said, run("train", *deck, "data/validation=0.3", "data/test_fraction=0.2", "-n").stderr)
+
 
 if __name__ == "__main__":
     support.main()

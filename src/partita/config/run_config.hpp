@@ -97,6 +97,10 @@ struct DataSection {
   bool flip = false;                ///< training images: mirrored left to right with probability 1/2
   std::int64_t prefetch = 2;        ///< batches prepared ahead by a thread; 0: prepared on demand
   std::optional<std::int64_t> seed; ///< of generated data, if not run/seed; not a key of decks
+
+  /// Is a test set that is not given taken from the training file?
+  bool splits() const { return kind == DataKind::libsvm || kind == DataKind::hdf5 || kind == DataKind::text; }
+  bool testsOnValidationSet() const { return splits() && test_file.empty() && test_fraction == 0; }
 };
 
 struct NetworkSection {

@@ -77,16 +77,14 @@ void requireFile(const std::string& file, const std::string& key, const DataSect
 }
 
 void validateFiles(const DataSection& data, Diagnostics& d) {
-  const bool splits =
-      data.kind == DataKind::libsvm || data.kind == DataKind::hdf5 || data.kind == DataKind::text;
-  d.check(splits || data.test_fraction == 0, {"data/test_fraction", "data/kind"},
+  d.check(data.splits() || data.test_fraction == 0, {"data/test_fraction", "data/kind"},
           "has no effect when data/kind is '" + nameOf(data.kind) + "', which has a test set of its own");
   if (data.kind == DataKind::idx) {
     requireFile(data.train_images, "data/train_images", data, d);
     requireFile(data.train_labels, "data/train_labels", data, d);
     requireFile(data.test_images, "data/test_images", data, d);
     requireFile(data.test_labels, "data/test_labels", data, d);
-  } else if (splits) {
+  } else if (data.splits()) {
     requireFile(data.train_file, "data/train_file", data, d);
     d.check(!data.test_file.empty() || data.test_fraction > 0 || data.validation > 0,
             {"data/test_file", "data/kind"},

@@ -88,7 +88,8 @@ void CheckpointJob::publish(const std::string& run_directory, std::size_t keep) 
   const std::string elsewhere = failureOf(require_place);
   if (!elsewhere.empty()) failure = elsewhere;
   if (failure.empty()) failure = failureOf([&] { giveFinalName(run_directory); });
-  if (failure.empty()) removed = removeBeyond(keep, run_directory);
+  if (failure.empty())
+    failureOf([&] { removed = removeBeyond(keep, run_directory); }); // the next one tries again
   std::error_code ignored;
   if (!failure.empty() && elsewhere.empty()) fs::remove(partial, ignored);
   state = State::named;

@@ -56,7 +56,10 @@ bool RunControl::checkpointDue(std::int64_t run_step) const {
   return run_step / every > _kept_step / every || run_step == _length.total();
 }
 
+/// Between meetings, which may be far apart, this is the only call: a checkpoint that is written gets its
+/// name.
 bool RunControl::wantsMeeting(const Position& position) {
+  _checkpointer.poll();
   measure();
   _own.add(newWishes());
   const std::int64_t run_step = _length.runStep(position);

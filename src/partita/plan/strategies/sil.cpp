@@ -272,6 +272,10 @@ class SilPlan final : public StrategyPlan {
     if (config.strategy.sil.transport > 0.0 && !hasResidual(partition))
       notes.warnings.emplace_back(
           "strategy/transport has no effect, because the network has no residual layers");
+    if (config.strategy.sil.exits == Exits::fitted && config.data.testsOnValidationSet())
+      notes.warnings.emplace_back("strategy/exits = \"fitted\": the weights are fitted to the validation "
+                                  "set, on which the network is also "
+                                  "tested; set data/test_fraction for a test set of its own");
     const std::size_t first_layers = partition.stages.front().layers.size();
     if (config.strategy.sil.loss == StageLoss::mse && first_layers < 3) {
       notes.warnings.emplace_back(

@@ -1,5 +1,6 @@
 #include "partita/strategy/hogbatch/decisions.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/output_file.hpp"
 
@@ -44,8 +45,8 @@ bool readRow(const std::string& row, Decision& d) {
   return fits && second == ',' && third == ',' && in.peek() == std::istringstream::traits_type::eof();
 }
 
-UserError cannotWrite(const std::string& path) {
-  return UserError(path + ": cannot be written: " + std::strerror(errno));
+[[noreturn]] void failWriting(const std::string& path) {
+  failFile(path, "cannot be written", errno);
 }
 
 /// The rows of the first `version` updates. A row whose update was dropped is kept only if a kept update
@@ -73,7 +74,7 @@ DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goe
     renewed.commit();
   }
   _file.open(path, std::ios::app);
-  if (!_file) throw cannotWrite(path);
+  if (!_file) failWriting(path);
 }
 
 void DecisionLog::add(const Decision& decision) {
@@ -82,7 +83,7 @@ void DecisionLog::add(const Decision& decision) {
 
 void DecisionLog::flush() {
   _file.flush();
-  if (!_file) throw cannotWrite(_path);
+  if (!_file) failWriting(_path);
 }
 
 void repeatDecisions(RunConfig& deck, const std::string& path) {

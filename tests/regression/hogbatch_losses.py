@@ -75,7 +75,6 @@ class Losses(hogbatch.RunOfWorkers):
                     self.assertEqual({row["rank"] for row in table if row["lost_step"]}, {str(victim)})
                     if moment in ("start", "middle"):
                         self.assertRegex(result.stdout, rf"shares .* lost {victim}\n")
-                        self.assertTrue(checkpoints(self.folder / folder))
 
     def test_one_after_the_other(self):
         """Until one is left; and nothing is left when it dies as well."""

@@ -191,8 +191,9 @@ WorkOrder HogbatchTraining::nextMeeting(const ExecSpace& space) {
   if (losses == nullptr) return order;
   losses->hold(false);
   if (losses->lost().empty()) return order;
-  losses
-      ->leaveTheLost(); // whoever is left meets, and writes a checkpoint: one may have been due or wished for
+  _context.meeting->meets = order.evaluates;
+  _context.meeting->begun = false; // the remaining workers have not met yet
+  losses->leaveTheLost();
 }
 
 /// After the loss of a rank: repeats the meeting that it interrupted. Returns whether the run ends here.

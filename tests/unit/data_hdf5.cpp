@@ -179,7 +179,7 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
   }
   SECTION("a link that leads nowhere") {
     train().addLink("features", "elsewhere.h5");
-    CHECK_THAT(messageFor(section), ContainsSubstring("data set 'features' cannot be opened by HDF5 1."));
+    CHECK_THAT(messageFor(section), ContainsSubstring("data set 'features' cannot be opened by HDF5 "));
   }
   SECTION("a group") {
     train().add("features/x", H5T_NATIVE_FLOAT, {2, 3}, std::vector<float>(6));

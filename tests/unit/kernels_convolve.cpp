@@ -322,27 +322,36 @@ TEST_CASE("Values stored in 16 bits give what plain loops do where they are take
   }
 }
 
+namespace {
+
+void checkOrderOfColumns(Precision precision, std::int64_t channels, std::int64_t taps) {
+  constexpr std::int64_t outputs = 3;
+  const Matrix weight = matrixOf(outputs, channels * taps, normals(outputs * channels * taps, 1)),
+               again = matrixOf(outputs, channels * taps, Values(outputs * channels * taps, 1.0));
+  roundTo(space, precision, weight);
+  const Halves packed(precision, outputs, channels * taps);
+  packWeights(space, taps, weight, packed.matrix());
+  const Values before = valuesOf(weight), after = packed.values();
+  Values ordered(before.size()), added = before;
+  for (std::size_t o = 0; o < outputs; ++o)
+    for (std::size_t i = 0; i < size(channels); ++i)
+      for (std::size_t t = 0; t < size(taps); ++t)
+        ordered[(o * size(taps) + t) * size(channels) + i] =
+            before[(o * size(channels) + i) * size(taps) + t];
+  CHECK(after == ordered);
+  unpackWeights(space, taps, packed.matrix(), again, false);
+  CHECK(valuesOf(again) == before);
+  unpackWeights(space, taps, packed.matrix(), again, true);
+  for (double& value : added) value *= 2;
+  CHECK(valuesOf(again) == added);
+}
+
+} // namespace
+
 TEST_CASE("Weights go into the order of the columns and back, in any precision", "[kernels][half]") {
-  constexpr std::int64_t outputs = 3, channels = 5, taps = 4;
-  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
-    const Matrix weight = matrixOf(outputs, channels * taps, normals(outputs * channels * taps, 1)),
-                 again = matrixOf(outputs, channels * taps, Values(outputs * channels * taps, 1.0));
-    roundTo(space, precision, weight);
-    const Halves packed(precision, outputs, channels * taps);
-    packWeights(space, taps, weight, packed.matrix());
-    const Values before = valuesOf(weight), after = packed.values();
-    Values ordered(before.size()), added = before;
-    for (std::size_t o = 0; o < outputs; ++o)
-      for (std::size_t i = 0; i < channels; ++i)
-        for (std::size_t t = 0; t < taps; ++t)
-          ordered[(o * taps + t) * channels + i] = before[(o * channels + i) * taps + t];
-    CHECK(after == ordered);
-    unpackWeights(space, taps, packed.matrix(), again, false);
-    CHECK(valuesOf(again) == before);
-    unpackWeights(space, taps, packed.matrix(), again, true);
-    for (double& value : added) value *= 2;
-    CHECK(valuesOf(again) == added);
-  }
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16})
+    for (const std::int64_t channels : {5, 40}) // a device has an item per channel if there are many
+      for (const std::int64_t taps : {1, 4}) checkOrderOfColumns(precision, channels, taps);
 }
 
 /// As a part of a stage computes it while places of other parts travel.

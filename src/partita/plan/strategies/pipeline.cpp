@@ -34,8 +34,8 @@ struct StepEffort {
   double step = 0.0;    ///< until all ranks have finished, at the least
 };
 
-/// Rank i cannot begin before the first microbatch has passed all ranks before it, nor end before the
-/// gradients of its last microbatch have gone back through them.
+/// Rank i cannot begin before the first microbatch has passed all ranks before it, and the step is not over
+/// before the gradient of its last microbatch has gone back through them.
 StepEffort stepEffort(const Partition& partition, const GridPlan& grid, double microbatches) {
   StepEffort effort;
   double before = 0.0; // of the previous ranks

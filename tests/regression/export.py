@@ -92,6 +92,7 @@ NETWORKS = {
     "group_norm": ([JOINT, GROUP_NORM], 0),
     "group_norm_sil": ([GROUP_NORM, "strategy/cuts=[4]", "strategy/labels=gaussian"], 0),
     "text": ([JOINT, *TEXT], 0),
+    "text_of_one_position": ([JOINT, *TEXT, "data/sequence=1"], 0),
     "text_tied": ([JOINT, *TEXT, tokens('{ type = "dense", tied = true, bias = false }', "rms-norm")], 0),
     "text_sil": ([*TEXT, "strategy/cuts=[2]"], 0),
     "text_free": ([*TEXT, "strategy/cuts=[2]", *FREE], 1),
@@ -373,6 +374,8 @@ class Outputs(support.RunTest):
         names = [output.name for output in session.get_outputs()]
         found = dict(zip(names, session.run(names, {"features": own["features"]})))
         self.assertClose(found["logits"], logits)
+        for output in session.get_outputs():
+            self.assertEqual(tuple(output.shape[1:]), logits.shape[1:])
         for rows in (1, 7):
             self.assertClose(session.run(["logits"], {"features": own["features"][:rows]})[0], logits[:rows])
         if "training/loss=mse" in overrides:

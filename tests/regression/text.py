@@ -56,6 +56,10 @@ class Text(support.RunTest):
         self.assertAlmostEqual(summary["test_perplexity"], math.exp(summary["test_loss"]), places=6)
         self.assertEqual(summary["warnings"], [])
 
+    def test_sequences_of_one_position(self):
+        summary = self.train("one", "data/sequence=1", "run/epochs=1")
+        self.assertAlmostEqual(summary["test_perplexity"], math.exp(summary["test_loss"]), places=6)
+
     def test_every_strategy_learns(self):
         for name, limit, *overrides in (("relay", 3.0, "strategy/input=relay"), ("frozen", 3.0, "strategy/input=frozen"),
                                         ("free", math.log(30), "strategy/input=free"),  # no more than not guessing

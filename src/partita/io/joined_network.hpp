@@ -52,7 +52,7 @@ struct Operation {
 /// logits = operations((features - shift) * scale), features as the data files have them.
 struct JoinedNetwork {
   std::int64_t inputs = 0, classes = 0, parameters = 0;
-  std::int64_t positions = 1;      ///< logits per sample
+  Shape outputs;                   ///< of a sample's logits: {classes}, for tokens {positions, classes}
   bool tokens = false;             ///< are the features tokens, which are not standardised?
   std::vector<float> shift, scale; ///< one value, or one per feature
   std::vector<Operation> operations;

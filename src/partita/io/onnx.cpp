@@ -158,13 +158,11 @@ void Steps::build() {
   for (const Operation& operation : _network.operations) {
     addOperation(operation, &operation == &_network.operations.back() ? "logits" : operation.name);
   }
-  std::vector<std::int64_t> outputs{_network.classes};
-  if (_network.positions > 1) outputs.insert(outputs.begin(), _network.positions);
   _graph.input("features", {_network.inputs});
-  _graph.output("logits", outputs);
+  _graph.output("logits", _network.outputs);
   if (_network.loss == LossKind::cross_entropy) {
     _graph.then("Softmax", "probabilities");
-    _graph.output("probabilities", outputs);
+    _graph.output("probabilities", _network.outputs);
   }
 }
 

@@ -243,7 +243,8 @@ StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan
   stage.index = index;
   stage.stages = stages;
   stage.layers.assign(layers.begin() + first, layers.begin() + last);
-  stage.positions = isSequence(layers.back().out) ? layers.back().out[0] : 1;
+  stage.sequence = isSequence(layers.back().out);
+  stage.positions = stage.sequence ? layers.back().out[0] : 1;
   Layers before(layers.begin(), layers.begin() + first);
   if (!stage.last() && matchedBefore(strategy, weightLayers(before) + weightLayers(stage.layers))) {
     if (LayerPlan* moved = lastActivation(stage.layers)) moved->spec.activation = Activation::identity;

@@ -72,8 +72,9 @@ struct StagePlan {
   bool divisible_loss = false;       ///< last stage: can each of its parts have some of the classes?
   ClassParts class_parts;            ///< the classes of this part of it
   std::array<int, 3> place_grid{
-      1, 1, 1}; ///< number of ranges of depth, rows and columns among its parts, see `placeGridOf`
-  std::int64_t positions = 1; ///< labels per sample: one, or one per position of a sequence of tokens
+      1, 1, 1};          ///< number of ranges of depth, rows and columns among its parts, see `placeGridOf`
+  bool sequence = false; ///< does the network predict one class per position of a sequence?
+  std::int64_t positions = 1; ///< labels per sample: one, or one per position of such a sequence
 
   bool first() const { return index == 0; }
   bool last() const { return index + 1 == stages; }

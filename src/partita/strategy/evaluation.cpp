@@ -167,7 +167,7 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
 }
 
 double perplexityOf(const RunConfig& config, const Partition& partition, double loss) {
-  const bool tokens = partition.stages.back().positions > 1;
+  const bool tokens = partition.stages.back().sequence;
   return tokens && config.training.loss == LossKind::cross_entropy ? std::exp(loss) : 0.0;
 }
 

@@ -32,13 +32,13 @@ namespace partita {
 namespace {
 
 /// The outputs of the joined network for each sample of a set, as NumPy's .npz: `features` [samples, width]
-/// as in the data files, `labels` [samples], `logits` [samples, classes]; for tokens `labels` [samples,
-/// positions], `logits` [samples, positions, classes].
+/// as in the data files, `labels` [samples], `logits` [samples, classes]; of a network that predicts a
+/// sequence, `labels` [samples, positions], `logits` [samples, positions, classes].
 class Predictions {
  public:
   /// Keeps nothing if `path` is empty. Collective; throws UserError on every rank if the file cannot be
-  /// written.
-  Predictions(const Communicator& world, const std::string& path);
+  /// written. Does the network predict a `sequence`?
+  Predictions(const Communicator& world, const std::string& path, bool sequence);
 
   bool wanted() const { return _wanted; }
   /// Adds the outputs for the next rows of this replica's part, on the ranks of the last stage.
@@ -53,13 +53,14 @@ class Predictions {
   /// Calls `write`, unless an earlier call has failed: the other ranks send on, and hear of it at the end.
   void attempt(const std::function<void()>& write);
 
-  bool _wanted;
+  bool _wanted, _sequence;
   std::exception_ptr _failure;
   std::unique_ptr<NpzWriter> _file; ///< on rank 0
   std::vector<float> _logits;       ///< of this rank
 };
 
-Predictions::Predictions(const Communicator& world, const std::string& path) : _wanted(!path.empty()) {
+Predictions::Predictions(const Communicator& world, const std::string& path, bool sequence)
+    : _wanted(!path.empty()), _sequence(sequence) {
   collectively(world, [&] {
     if (_wanted && world.rank() == 0) _file = std::make_unique<NpzWriter>(path);
   });
@@ -118,13 +119,12 @@ void Predictions::writeAll(const Grid& grid, const DataSets& sets, const Dataset
   if (_file == nullptr) return;
   const std::int64_t samples = set.size();
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_per_sample;
-  const bool tokens = set.labels_per_sample > 1;
   attempt([&] {
     _file->begin("features", "<f4", {samples, sets.width()},
                  set.size() * set.features.width() * sizeof(float));
     writeFeatures(set.features);
     std::vector<std::int64_t> extents{samples};
-    if (tokens) extents.push_back(static_cast<std::int64_t>(set.labels_per_sample));
+    if (_sequence) extents.push_back(static_cast<std::int64_t>(set.labels_per_sample));
     _file->begin("labels", "<i4", extents, set.labels.size() * sizeof(std::int32_t));
     _file->write(set.labels.data(), set.labels.size() * sizeof(std::int32_t));
     extents.push_back(sets.classes);
@@ -222,7 +222,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
     if (fitsExits(setup.config.strategy) && !facts.exit_weights.empty())
       local->exit_weight = facts.exit_weights.at(static_cast<std::size_t>(local->index()));
   const DataSets& sets = setup.plans.sets;
-  Predictions kept(world, request.predictions);
+  Predictions kept(world, request.predictions, setup.plans.partition.stages.back().sequence);
   const OutputRows keep = [&](const TypedMatrix& logits) { kept.add(space, logits); };
   const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
                                            kept.wanted() ? keep : OutputRows(), stages);

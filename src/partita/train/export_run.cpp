@@ -141,7 +141,9 @@ JoinedNetwork joinedNetwork(const std::string& path, int stages) {
   network.parameters = operations.parameters();
   operations.finish(partition.stages.back().layers.back().out);
   network.operations = operations.take();
-  network.positions = partition.stages.back().positions;
+  network.outputs = {stored.facts.classes};
+  if (partition.stages.back().sequence)
+    network.outputs.insert(network.outputs.begin(), partition.stages.back().positions);
   const LayerPlan& first = *leavesOf(partition.stages.front().layers).front();
   network.tokens = !first.rules().table(first).empty();
   network.inputs = stored.inputs;

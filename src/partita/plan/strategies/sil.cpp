@@ -166,7 +166,7 @@ class SilPlan final : public StrategyPlan {
     stage.head = std::move(head.layers);
     stage.copied = head.copied;
     StageDecoder decoder =
-        planStageDecoder(sil, stage.layers.front().in, stage.layers.back(), stage.positions);
+        planStageDecoder(sil, stage.layers.front().in, stage.layers.back(), stage.sequence);
     stage.decoder = std::move(decoder.layers);
     stage.decoder_window = decoder.window;
   }
@@ -192,9 +192,9 @@ class SilPlan final : public StrategyPlan {
     const double label_product = 2.0 * static_cast<double>(end.classes);
     Effort effort;
     if (last < static_cast<std::int64_t>(layers.size())) {
-      const std::int64_t positions = isSequence(layers.back().out) ? layers.back().out[0] : 1;
+      const bool sequence = isSequence(layers.back().out);
       effort += headEffort(planStageHead(sil, layers, last).layers) +
-                headEffort(planStageDecoder(sil, layers[first].in, end, positions).layers);
+                headEffort(planStageDecoder(sil, layers[first].in, end, sequence).layers);
       if (!learnsLabels(sil) && sil.loss == StageLoss::prototype) // logits, their gradient
         effort.flops += 2.0 * label_product * static_cast<double>(end.outputs());
     }

@@ -176,13 +176,12 @@ StageHead planStageHead(const SilSection& sil, const std::vector<LayerPlan>& lay
 
 /// A linear map of the output at each position, or of the whole output if the input or the output has no
 /// spatial axes.
-StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const LayerPlan& last,
-                              std::int64_t positions) {
+StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const LayerPlan& last, bool sequence) {
   StageDecoder found;
   if (sil.reconstruct == 0.0) return found;
   const Shape& out = last.out;
   LayerSpec decoder;
-  if (positions > 1) {
+  if (sequence) {
     if (!isSequence(in)) return found;
     decoder.dense.units = in[1];
   } else if (in.size() > 2 && in.size() == out.size()) {

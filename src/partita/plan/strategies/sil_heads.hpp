@@ -21,9 +21,8 @@ struct StageDecoder {
   std::int64_t window = 1;       ///< side of the windows over which the input is averaged; 0: none fits
 };
 
-/// The decoder of a stage that maps `in` to the output of `last`, with `positions` labels per sample.
-StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const LayerPlan& last,
-                              std::int64_t positions);
+/// The decoder of a stage that maps `in` to the output of `last`; does the network predict a `sequence`?
+StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const LayerPlan& last, bool sequence);
 
 /// Parts of heads that are refreshed with parameters of later stages. Throws UserError if shapes differ.
 std::vector<ParameterCopy> parameterCopies(const SilSection& sil, const std::vector<StagePlan>& stages);

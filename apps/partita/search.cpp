@@ -32,7 +32,7 @@ namespace partita {
 namespace {
 
 /// The first line of a state begins with it.
-const std::string state_format = "partita search 1 ";
+const std::string state_format = "partita search 2 ";
 
 constexpr std::uint64_t most_model_bytes = 1 << 20;
 
@@ -62,7 +62,7 @@ SearchModel transformerModel(const std::string& path) {
   return search;
 }
 
-/// Passes what the layers follow from besides the deck to `add`.
+/// Passes to `add` whatever the layers depend on besides the deck.
 SearchModel deckModel(const std::string& path, const std::function<void(const std::string&)>& add) {
   const RunConfig config = effective(loadDeck(path, {}));
   const DataSets sets = loadData(config.data, config.run.seed, Need::labels_only);
@@ -135,7 +135,7 @@ class StateFile {
         std::snprintf(number.data(), number.size(), " %a", value);
         line += number.data();
       }
-      file.write(line + "\n");
+      file.write(withCheckWord(line) + "\n");
     }
     file.commit();
   }
@@ -156,13 +156,14 @@ class StateFile {
     }
   }
 
-  /// Returns whether a line is a row: an index and finite numbers, no more and no fewer than answers need.
+  /// Returns whether a line is a row: an index, finite numbers, as many as the answers need, and a check
+  /// word.
   bool readRow(const std::string& line) {
     NumberWords words(line);
     const std::int64_t index = words.integer(0, static_cast<std::int64_t>(_rows.size()) - 1);
     std::vector<double> values(_width);
     for (double& value : values) value = words.real();
-    if (!words.whole()) return false;
+    if (!words.checked()) return false;
     _rows[static_cast<std::size_t>(index)] = std::move(values);
     return true;
   }
@@ -217,7 +218,7 @@ void priceAll(const Communicator& world, const SearchTask& task, ArchitectureSea
           row[answer].write(&values[(i - begin) * width + answer * SearchAnswer::numbers]);
       }
     });
-    world.sum(values); // only one rank has other numbers than 0 for a row
+    world.sum(values); // only one rank has nonzero numbers for a row
     if (world.rank() != 0) continue;
     for (std::size_t i = begin; i < end; ++i)
       state.set(open[i], {values.begin() + static_cast<std::ptrdiff_t>((i - begin) * width),

@@ -41,4 +41,26 @@ TEST_CASE("A word that is no such number is damage, and so is one that is missin
   CHECK_FALSE(words.good());
 }
 
+TEST_CASE("A check word proves a line complete and unchanged", "[config]") {
+  const auto accepted = [](const std::string& line) {
+    NumberWords words(line);
+    words.integer(0, 9);
+    words.real();
+    return words.checked();
+  };
+  const std::string line = withCheckWord("3 0x1.8p+1");
+  CHECK(accepted(line));
+  CHECK(accepted(withCheckWord("4 0x1.8p+1")));
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    INFO(i);
+    std::string changed = line;
+    changed[i] = changed[i] == '4' ? '5' : '4';
+    CHECK_FALSE(accepted(changed));
+    CHECK_FALSE(accepted(line.substr(0, i)));
+  }
+  CHECK_FALSE(accepted("3 0x1.8p+1"));
+  CHECK_FALSE(accepted(withCheckWord("3")));
+  CHECK_FALSE(accepted(line + " 1"));
+}
+
 } // namespace partita::test::config_number_words

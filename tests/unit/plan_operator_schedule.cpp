@@ -1,3 +1,4 @@
+#include "partita/config/number_words.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/schedule/operator_schedule.hpp"
 #include "partita/plan/schedule/schedule_cache.hpp"
@@ -372,7 +373,8 @@ TEST_CASE("Damaged files of schedules are refused with the line", "[plan][placem
     }
     return "accepted";
   };
-  const std::string head = "partita schedules 1\n", good = "0a 0b 0x1p+1 0x1p+1 1 0x0p+0 0x1p+1 0 0 -1\n";
+  const std::string head = "partita schedules 2\n", numbers = "0a 0b 0x1p+1 0x1p+1 1 0x0p+0 0x1p+1 0 0 -1",
+                    good = withCheckWord(numbers) + "\n";
   REQUIRE(refusal(head + good) == "accepted");
   REQUIRE(refusal("").find("schedules: is not a file of schedules") == 0);
   REQUIRE(refusal(head + good + good.substr(0, 30)) == "schedules:3: is not a schedule");
@@ -380,7 +382,8 @@ TEST_CASE("Damaged files of schedules are refused with the line", "[plan][placem
        {"", "0a 0b", "x 0b 1 1 1 0 1 0 0 -1", "0a 0b 1 1 0", "0a 0b 1 1 99999999 0 1 0 0 -1",
         "0a 0b 1 1 1 0 nan 0 0 -1", "0a 0b 1 1 1 0 -1 0 0 -1", "0a 0b 1 1 1 0 1 2 0 -1",
         "0a 0b 1 1 1 0 1 0 -2 -1"})
-    REQUIRE(refusal(head + bad + "\n") == "schedules:2: is not a schedule");
+    REQUIRE(refusal(head + withCheckWord(bad) + "\n") == "schedules:2: is not a schedule");
+  REQUIRE(refusal(head + numbers + "\n") == "schedules:2: is not a schedule");
 }
 
 TEST_CASE("Faults of schedules are seen", "[plan][placement]") {

@@ -1,8 +1,27 @@
 #include "partita/config/number_words.hpp"
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 
 namespace partita {
+
+namespace {
+
+/// The 64-bit FNV-1a hash in hexadecimal.
+std::string checkWordOf(const std::string& line) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char letter : line) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
+  std::array<char, 20> word{};
+  std::snprintf(word.data(), word.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return word.data();
+}
+
+} // namespace
+
+std::string withCheckWord(const std::string& line) {
+  return line + " " + checkWordOf(line);
+}
 
 double NumberWords::real() {
   const std::string word = next();
@@ -32,6 +51,11 @@ std::uint64_t NumberWords::bits() {
 bool NumberWords::whole() {
   std::string further;
   return _good && !(_stream >> further);
+}
+
+bool NumberWords::checked() {
+  next();
+  return whole() && _line == withCheckWord(_line.substr(0, _line.rfind(' ')));
 }
 
 std::string NumberWords::next() {

@@ -12,7 +12,7 @@ namespace partita {
 
 namespace {
 
-const char* const first_line = "partita schedules 1";
+const char* const first_line = "partita schedules 2";
 
 /// Two hashes of the same words with different mixing (the finaliser of splitmix64).
 class Hash {
@@ -75,12 +75,12 @@ std::string ScheduleCache::text() const {
     std::array<char, 40> name{};
     std::snprintf(name.data(), name.size(), "%016llx %016llx", static_cast<unsigned long long>(key[0]),
                   static_cast<unsigned long long>(key[1]));
-    text += name.data() + hexText(schedule.makespan) + hexText(schedule.lower_bound) + " " +
-            std::to_string(schedule.operators.size());
+    std::string line = name.data() + hexText(schedule.makespan) + hexText(schedule.lower_bound) + " " +
+                       std::to_string(schedule.operators.size());
     for (const ScheduledOperator& op : schedule.operators)
-      text += hexText(op.start) + hexText(op.end) + (op.all_cores ? " 1 " : " 0 ") +
+      line += hexText(op.start) + hexText(op.end) + (op.all_cores ? " 1 " : " 0 ") +
               std::to_string(op.tensor_core) + " " + std::to_string(op.vector_core);
-    text += "\n";
+    text += withCheckWord(line) + "\n";
   }
   return text;
 }
@@ -107,7 +107,7 @@ void ScheduleCache::read(const std::string& text, const std::string& name) {
       op.vector_core = static_cast<int>(words.integer(-1, most_cores));
       if (!words.good()) break;
     }
-    if (!words.whole()) throw UserError(name + ":" + std::to_string(number) + ": is not a schedule");
+    if (!words.checked()) throw UserError(name + ":" + std::to_string(number) + ": is not a schedule");
     _schedules[key] = schedule;
   }
 }

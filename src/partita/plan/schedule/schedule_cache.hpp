@@ -19,8 +19,8 @@ class ScheduleCache {
 
   std::optional<OperatorSchedule> find(const Key& key) const;
   void add(const Key& key, const OperatorSchedule& schedule) { _schedules[key] = schedule; }
-  /// Adds all schedules of another cache, which replace those with the same keys: of these, the older one may
-  /// not fit its operators.
+  /// Adds all schedules of another cache. They replace schedules with the same keys, since the
+  /// older one may not fit its operators.
   void add(const ScheduleCache& other) {
     for (const auto& [key, schedule] : other._schedules) add(key, schedule);
   }
@@ -28,7 +28,8 @@ class ScheduleCache {
 
   /// All schedules as text for a file; numbers are exact.
   std::string text() const;
-  /// Adds the schedules of a text like that; `name` is the file in messages. Throws UserError with the line.
+  /// Adds the schedules of such a text; `name` is the file in messages. Throws UserError with the
+  /// line.
   void read(const std::string& text, const std::string& name);
 
  private:

@@ -102,7 +102,8 @@ std::vector<Measurement> measureAll(const ExecSpace& space, const BenchSetting& 
                                     const Wanted& wanted) {
   std::vector<Measurement> measured;
   measureModels(space, setting, "", quick, machine.single, wanted, measured);
-  // With overrides for 16 bits, the models are measured already, and single layers compute in float.
+  // With overrides for 16 bits, the models have been measured already, and single layers compute in
+  // float.
   if (gpt.config.run.precision != Precision::single) return measured;
   if (wanted("attention256")) measured.push_back(measureAttention(space, gpt, quick, machine.single));
   for (const Measurement& layer : measureConvolutions(space, quick, machine.single, wanted))

@@ -17,7 +17,7 @@ struct Measurement {
   std::string name;
   double value;
   std::string unit;
-  double flops = 0.0, bytes = 0.0; ///< of products, and to and from memory; 0: not a computation
+  double flops = 0.0, bytes = 0.0; ///< FLOPs of products, bytes to and from memory; 0: none
 };
 
 /// Bytes that these layers read and write in a training step without any cache: each pass (forward, gradient
@@ -71,14 +71,15 @@ struct StepTimes {
   double update() const;
 };
 
-/// Times training steps of a model; `gemm`, the rate of a product in GFLOP/s, says how many steps are enough.
+/// Times training steps of a model. `gemm`, the rate of a product in GFLOP/s, determines how many
+/// steps are enough.
 StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, double gemm);
 
 /// Times training steps of a model, and shows where the time goes.
 Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchModel& model, bool quick,
                          const BenchRates& rates);
 
-/// Forward and backward pass of single convolutions, of those whose names are wanted.
+/// Times the forward and backward pass of each single convolution whose name is wanted.
 std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, const BenchRates& rates,
                                              const std::function<bool(const std::string&)>& wanted);
 /// Forward and backward pass of an attention layer of the GPT, including its projections.

@@ -96,7 +96,7 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   const auto of_ranks = [&](double seconds) { return secondsOfRanks(world, seconds, oversubscribed); };
   const double step = of_ranks(times.step), update = of_ranks(times.update());
   std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "  %s: %.3f ms per step, %.3f ms of it the update", name.c_str(),
+  std::snprintf(line.data(), line.size(), "  %s: %.3f ms per step, %.3f ms of it for updates", name.c_str(),
                 1e3 * step, 1e3 * update);
   Log::info(line.data());
   const std::int64_t parameters = model->partition.stages[0].parameters();
@@ -156,7 +156,7 @@ void measureOffload(const Communicator& world, const CalibrateArguments& argumen
             "/s from host memory and at " + formatBytes(cluster.file_bandwidth) + "/s from files");
 }
 
-/// What is measured in each sweep: layers, whole networks, and how fast ranks are that share a node.
+/// What each sweep measures: layers, whole networks, and the speed of ranks that share a node.
 Cluster sweepDecks(const ExecSpace& space, const Communicator& world, const BenchSetting& setting,
                    const CalibrateArguments& arguments, Cluster cluster) {
   measureSharing(space, world, arguments.quick, cluster);

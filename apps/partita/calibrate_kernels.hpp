@@ -40,9 +40,9 @@ class KernelTimer {
 /// or the mean on oversubscribed cores.
 double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubscribed);
 
-/// The seconds that count of those of all ranks: of the slowest rank, since others wait for it; on
-/// oversubscribed cores the mean, since a rank that waits leaves its core to a slower one. 0: this rank did
-/// not compute.
+/// Combines the seconds of all ranks. Those of the slowest rank count, since the others wait for
+/// it; on oversubscribed cores the mean counts, since a rank that waits leaves its core to a slower
+/// one. `seconds` 0: this rank did not compute.
 double secondsOfRanks(const Communicator& world, double seconds, bool oversubscribed);
 
 /// How much longer a product takes with 1, 2, 4, ... and all ranks of a node at work than with one.

@@ -73,7 +73,7 @@ std::string checkChoice(const std::string& text, const std::vector<std::string>&
 std::string checkPath(const std::string& text) {
   const bool controls =
       std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
-  if (text.empty()) return "is empty; is a variable not set?";
+  if (text.empty()) return "is empty; is a shell variable unset?";
   if (controls) return "contains a control character, such as a line break";
   if (text.front() == '-')
     return "'" + text + "' looks like an option; write a file of this name as ./" + text;

@@ -60,7 +60,7 @@ struct PredictArguments {
   std::string ranks = "1,2,4,8,16,32,64";
   std::string strategies;  ///< names between commas; empty: all
   std::int64_t stages = 0; ///< of strategies that cut the network; 0: one per rank
-  std::int64_t parts = 0;  ///< ranks that share each layer; 0: for hybrid strategies a node, otherwise 1
+  std::int64_t parts = 0;  ///< ranks that share a layer; 0: those of a node if hybrid, otherwise 1
   std::string mode = "exact";
   std::string scaling; ///< "strong", "weak"; empty: strong in exact mode, weak in paper mode
   std::string json;    ///< file to write; "-": standard output

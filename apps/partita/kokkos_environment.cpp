@@ -163,7 +163,7 @@ std::vector<std::string> kokkosArguments(const Communicator& world, int argc, ch
   });
   const int suitable = std::min(threadsForThisRank(world), most_threads);
   if (!threads_set) flags.push_back(threads_flag + std::to_string(suitable));
-  const int local_rank = world.node().rank(); // needed if the launcher has not told, but collective
+  const int local_rank = world.node().rank(); // collective, even if the launcher has told it
   if (chosen_device < 0 && choosesDevice(argc, argv)) chosen_device = useDevice(local_rank);
   if (chosen_device >= 0) flags.push_back("--kokkos-device-id=" + std::to_string(chosen_device));
   flags.insert(flags.begin(), argv[0]);

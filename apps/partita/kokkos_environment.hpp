@@ -7,7 +7,8 @@
 
 namespace partita {
 
-/// Returns whether Kokkos 3.4 to 5 accepts this flag; Kokkos itself hardly reports other flags.
+/// Returns whether Kokkos 3.4 to 5 accepts this flag; Kokkos itself reports few of the flags that
+/// it does not know.
 bool isKokkosFlag(const std::string& word);
 
 /// Throws UserError if the flag needs a number and has none that Kokkos can use.
@@ -18,9 +19,10 @@ void checkKokkosFlag(const std::string& word);
 /// node, or if a flag or variable of Kokkos chooses the device.
 void chooseDevice(int argc, char** argv);
 
-/// The command line for Kokkos: its own flags, under the names that this Kokkos version knows, and a number
-/// of threads and a device if neither they nor the environment set one. Throws AgreedError if there would be
-/// too many. Collective.
+/// The command line for Kokkos: its own flags, under the names that this Kokkos version knows, and
+/// a number of threads and a device if neither the flags nor the environment set them. Throws
+/// AgreedError if the environment asks for a number of threads that Kokkos cannot use or that
+/// contradicts a flag. Collective.
 std::vector<std::string> kokkosArguments(const Communicator& world, int argc, char** argv);
 
 /// Keeps Kokkos running for the life of the object, with the memory counters.

@@ -17,8 +17,9 @@ struct LayerSeconds {
 /// returns medians.
 LayerSeconds timeLayer(const ExecSpace& space, const LayerPlan& layer, std::int64_t samples, int repeats);
 
-/// Times the layers in turn, as in a training step: all forward, then all backward. The state of the caches
-/// is then that of training the network. `which` of the times of a layer's passes is returned.
+/// Times the layers in turn, as in a training step: all forward, then all backward. The caches are
+/// then in the same state as when the network trains. `which` selects the value that stands for the
+/// repeated times of a pass.
 std::vector<LayerSeconds> timeInTurn(const ExecSpace& space, const std::vector<LayerPlan>& layers,
                                      std::int64_t samples, int repeats, Typical which);
 

@@ -183,7 +183,7 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   if (!output) return;
   RunConfig result = placed->config;
   result.strategy = placed->plan.strategy(config.strategy);
-  result.run.decisions = false; // of workers alone
+  result.run.decisions = false; // only workers have them
   const std::string text = writeDeck(effective(result));
   parseDeck(text, "the placed deck"); // which train must accept
   output->write(text);

@@ -12,7 +12,7 @@ namespace partita {
 /// whether a stage opens a node and what it chooses.
 std::vector<JsonObject> stageObjects(const PlacementTask& task, const DevicePlan& plan);
 
-/// The same as a table, a line each.
+/// The same as a table, one line per stage.
 std::vector<std::string> stageLines(const PlacementTask& task, const DevicePlan& plan);
 
 } // namespace partita

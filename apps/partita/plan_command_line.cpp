@@ -29,7 +29,7 @@ std::string checkStrategies(std::string& text) {
   for (const std::string& name : split(text, ','))
     if (std::find(names.begin(), names.end(), name) == names.end())
       return "'" + name + "' is not a strategy" + suggestion(name, names);
-  return text.empty() ? "is empty; is a variable not set?" : "";
+  return text.empty() ? "is empty; is a shell variable unset?" : "";
 }
 
 /// `-` alone is standard output.

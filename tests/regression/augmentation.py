@@ -74,7 +74,7 @@ class Augmentation(support.RunTest):
             for dry in (["-n"], []):
                 self.assertRefused(run("train", deck, *overrides, *dry), *parts)
 
-        refuse(self.deck, ["data/crop=12"], "data/crop: 12 is too much for images of 12 x 12 pixels (allowed 0 to 11)")
+        refuse(self.deck, ["data/crop=12"], "data/crop: 12 is too large for images of 12 x 12 pixels (allowed 0 to 11)")
         refuse(self.deck, ["data/crop=-1"], "data/crop", "is out of range")
         refuse(self.deck, ["data/flip=1"], "data/flip")
         lines = "".join(f"{i % 3} 1:0.5 {2 + i % 4}:1\n" for i in range(400))

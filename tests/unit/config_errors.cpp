@@ -189,7 +189,7 @@ const std::vector<BadDeck> wrong_combinations{
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_file = \"b\"\ntest_fraction = 0.1",
      "deck.toml:8:17: data/test_fraction: has no effect when data/test_file is 'b'"},
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_fraction = 0.5\nvalidation = 0.5",
-     "deck.toml:7:17: data/test_fraction: leaves nothing for training together with data/validation"},
+     "deck.toml:7:17: data/test_fraction: together with data/validation, leaves nothing for training"},
     {"[data]\nkind = \"hdf5\"\ntest_file = \"a\"",
      "deck.toml:5:8: data/train_file: missing; kind 'hdf5' requires it"},
     {"[data]\nkind = \"idx\"\ntrain_images = \"a\"\ntrain_labels = \"b\"\ntest_images = \"c\"",

@@ -212,9 +212,9 @@ TEST_CASE("Only images can be augmented, and a crop keeps some of each", "[data]
   CHECK(complaint(0, false, {122}).empty());
   CHECK(complaint(27, true, {3, 28, 40}).empty());
   CHECK(complaint(28, true, {3, 28, 40}) ==
-        "data/crop: 28 is too much for images of 28 x 40 pixels (allowed 0 to 27)");
+        "data/crop: 28 is too large for images of 28 x 40 pixels (allowed 0 to 27)");
   CHECK(complaint(40, false, {1, 50, 40}) ==
-        "data/crop: 40 is too much for images of 50 x 40 pixels (allowed 0 to 39)");
+        "data/crop: 40 is too large for images of 50 x 40 pixels (allowed 0 to 39)");
   const std::string needs = ": needs images of channels x rows x columns, but samples have the shape ";
   CHECK(complaint(1, true, {122}) == "data/crop" + needs + "122");
   CHECK(complaint(0, true, {2, 3, 4, 5}) == "data/flip" + needs + "2 x 3 x 4 x 5");

@@ -138,13 +138,13 @@ TEST_CASE("Nodes and choices of stages are read from JSON", "[plan][placement]")
 
 TEST_CASE("Mistakes in files of operators are refused with their place", "[plan][placement]") {
   REQUIRE(scheduleRefusal("2.5", "-2.5") == ": /ops/0/latency: must be a number from 0 to 1e+18");
-  REQUIRE(scheduleRefusal("2.5", "\"2.5\"") == ": /ops/0/latency: must be a number, not a text");
+  REQUIRE(scheduleRefusal("2.5", "\"2.5\"") == ": /ops/0/latency: must be a number, not a string");
   REQUIRE(scheduleRefusal("2.5", "null") == ": /ops/0/latency: must be a number, not null");
   REQUIRE(scheduleRefusal("2.5", "1e400") == ":2:63: the number is too large");
   REQUIRE(scheduleRefusal("2.5", "NaN") == ":2:59: is not JSON");
   REQUIRE(scheduleRefusal("\"latency\": 2.5, ", "") == ": /ops/0: 'latency' is missing");
   REQUIRE(scheduleRefusal("\"TC\"", "\"CT\"") == ": /ops/0/core_type: 'CT' is not valid; did you mean 'TC'?");
-  REQUIRE(scheduleRefusal("\"TC\"", "4") == ": /ops/0/core_type: must be a text, not a number");
+  REQUIRE(scheduleRefusal("\"TC\"", "4") == ": /ops/0/core_type: must be a string, not a number");
   REQUIRE(scheduleRefusal("-3", "5") == ": /ops/1/id: 5 is also the id of element 0");
   REQUIRE(scheduleRefusal("-3", "0.5") == ": /ops/1/id: must be a whole number");
   REQUIRE(scheduleRefusal("[5, -3]", "[5, 4]") == ": /edges/0/1: nothing has the id 4");

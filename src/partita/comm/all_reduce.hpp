@@ -12,8 +12,9 @@ namespace partita {
 /// in the same order in every run.
 class AllReduce final : public RankSum {
  public:
-  /// `channel`: that of its messages. All ranks of `peers` use the sums of a channel in the same order.
-  /// `ring`: can the processor read the values? `what`: a literal, for reports about waits.
+  /// `channel`: the one that its messages use. All ranks of `peers` use the sums of a channel in
+  /// the same order. `ring`: can the processor read the values? `what`: a literal, for reports
+  /// about waits.
   AllReduce(const Communicator& peers, const NumberSum& sum, int channel, bool ring, const char* what)
       : _peers(peers), _sum(sum), _channel(channel), _ring(ring), _what(what) {}
 

@@ -74,9 +74,9 @@ class GradientReducer final : public GradientExchange {
     _scale = scale;
     _inverse_scale = inverse;
   }
-  /// The backward pass is two thirds of a step: if links are as busy as the ranks, two of three buckets get
-  /// through during it. Every third bucket is held back until the whole gradient is ready, so that the
-  /// buckets at the front do not queue up after it.
+  /// The backward pass is two thirds of a step: if the links are as busy as the ranks, two of three
+  /// buckets get through during it. Every third bucket is held back until the whole gradient is
+  /// ready, so that it does not delay the buckets at the front.
   void wantFromFront(bool from_front) override { _holds = from_front; }
   void ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) override;
   /// Completes sums in the order in which they were begun.
@@ -100,7 +100,7 @@ class GradientReducer final : public GradientExchange {
 
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
 
-  Communicator _peers; ///< its own: sums of several stages advance in another order on each rank
+  Communicator _peers; ///< its own: sums of stages advance in a different order on each rank
   TypedSpan _gradients;
   Precision _wire;
   const char* _what;

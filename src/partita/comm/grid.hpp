@@ -24,7 +24,7 @@ class Grid {
   const Communicator& peers() const { return along(Axis::replica); } ///< the replicas of my group
   /// The ranks with the same stages: their replicas and parts.
   const Communicator& family() const { return _family; }
-  /// Do they all run the kernels of devices, or all those of hosts? They may be different builds.
+  /// Do all of them run device kernels, or all of them host kernels? They may be different builds.
   bool familyIsAlike() const { return _family_is_alike; }
   const Communicator& backward() const { return _backward; }     ///< as chain, for gradients of activations
   const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation

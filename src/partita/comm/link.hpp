@@ -30,8 +30,8 @@ void setLinkModel(const LinkModel& model);
 /// Waits as the model specifies: a function of its seed, this rank and the number of the call.
 void delayAtRandom();
 
-/// Should the caller look again later, as if the device had not yet come that far? At random if the model
-/// delays operations: a function of the same kind.
+/// Should the caller look again later, as if the device had not got that far yet? The answer is
+/// random if the model delays operations, and again a function of seed, rank and call number.
 bool postponedAtRandom();
 
 /// Seconds of a clock shared by all processes of one host.

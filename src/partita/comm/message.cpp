@@ -192,7 +192,7 @@ TypedMatrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
   PARTITA_REQUIRE(_taken - _released < static_cast<std::int64_t>(_slots.size()), "all buffers are held");
   if (!ready()) {
     _asked.set(space);
-    while (!ready() && !_asked.reached()) pollBriefly(); // it is no wait while the device has work
+    while (!ready() && !_asked.reached()) pollBriefly(); // no wait while the device works
   }
   Waiting waiting(awaited());
   while (!ready()) waiting.pause();
@@ -217,7 +217,7 @@ TypedMatrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
 }
 
 void Receiver::release(const ExecSpace& space) {
-  if (_device.empty()) _slots[_released % _slots.size()].done.set(space); // else when it was copied
+  if (_device.empty()) _slots[_released % _slots.size()].done.set(space); // otherwise by `take`
   ++_released;
   postFree();
 }

@@ -37,8 +37,9 @@ struct DeviceAwareness {
   std::string reason;
 };
 
-/// Decides by the library's name, by its own answer if it can give one, and by the variables that switch it:
-/// MPICH_GPU_SUPPORT_ENABLED (Cray), MV2_USE_CUDA and MV2_USE_ROCM (MVAPICH2), I_MPI_OFFLOAD (Intel).
+/// Decides by the library's name, by its own answer if it can give one, and by the variables that
+/// turn device support on or off: MPICH_GPU_SUPPORT_ENABLED (Cray), MV2_USE_CUDA and MV2_USE_ROCM
+/// (MVAPICH2), I_MPI_OFFLOAD (Intel).
 DeviceAwareness judgeDeviceAwareness(const std::string& library, std::optional<bool> answer,
                                      const std::function<const char*(const char*)>& environment);
 

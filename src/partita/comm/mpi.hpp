@@ -23,9 +23,10 @@ namespace partita {
 
 std::string describeMpiError(const char* call, int code);
 
-/// Without a launcher, Open MPI 4 starts a daemon for the process, which takes longer than many commands do.
-/// This makes it start alone, also without a folder for its files: processes that start at once would remove
-/// that folder from one another. Call it before MPI starts; variables that the user has set are kept.
+/// Without a launcher, Open MPI 4 starts a daemon for the process, which takes longer than many
+/// commands run. This makes the process start alone, and without a folder for its files: processes
+/// that start at the same time would remove that folder from under one another. Call it before MPI
+/// starts; variables that the user has set are kept.
 void startWithoutDaemon();
 
 /// Initialises MPI until the end of the scope. Only the main thread calls MPI, except for a thread that

@@ -27,7 +27,8 @@ ncclDataType_t typeOf(Precision precision) {
   return sizeof(Real) == sizeof(double) ? ncclDouble : ncclFloat;
 }
 
-/// Switches that add up values need not keep to an order. A user's own choice remains.
+/// Keeps NCCL from letting network switches add up values, which they may do in any order. A
+/// setting of the user takes precedence.
 void keepOrder() {
   setenv("NCCL_NVLS_ENABLE", "0", 0);
 }

@@ -7,9 +7,9 @@
 
 namespace partita {
 
-/// Which part of an exchange a call makes. Between `depart`, which sends the first message of a ring or all
-/// messages of a halo, and `arrive` this rank may compute, but make no other exchange; arguments are the same
-/// in both, except that the result of `depart` may be empty.
+/// Which part of an exchange a call performs. Between `depart`, which sends the first message of a
+/// ring or all messages of a halo, and `arrive`, this rank may compute but must not begin another
+/// exchange. Both calls take the same arguments, except that the result of `depart` may be empty.
 enum class Travel { whole, depart, arrive };
 
 /// Values that the parts of a stage gather and add up in the middle of a pass, by ring algorithms with one
@@ -46,7 +46,8 @@ class PartExchange {
   /// others return, in the order of parts.
   void haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed, const Matrix& own,
                     const Vector& work, Travel travel = Travel::whole);
-  /// MPI moves large messages only while it is called: for ranks that compute between `depart` and `arrive`.
+  /// Lets messages make progress, for ranks that compute between `depart` and `arrive`: MPI moves
+  /// large messages only while it is called.
   void letMove();
 
   const Communicator& ranks() const { return _parts; }

@@ -29,7 +29,7 @@ Places neededBy(const ExchangePlan& plan, const Matrix& needed);
 /// Copies the places of `which`, which both blocks contain.
 void copyPlaces(const ExecSpace& space, const Places& from, const Places& to, const Block& which,
                 std::int64_t rows);
-/// Adds them to those of `to`.
+/// Adds these places to those of `to`.
 void addPlaces(const ExecSpace& space, const Places& from, const Places& to, const Block& which,
                std::int64_t rows);
 

@@ -15,8 +15,8 @@ class RankSum {
   /// Adds the values of all other ranks to `values`, as `space` leaves them. They must remain valid until the
   /// sum is complete. All ranks start sums and other collective operations among them in the same order.
   virtual void start(const ExecSpace& space, const TypedSpan& values) = 0;
-  /// May be called at any time before the first `advance`. `work`: room for 1/ranks of the values and one
-  /// more, until the sum is complete; null if the processor cannot read the values.
+  /// May be called at any time before the first `advance`. `work`: room for 1/ranks of the values,
+  /// plus one value, until the sum is complete; null if the processor cannot read the values.
   virtual void begin(void* work) = 0;
   /// Is the sum complete? It may progress only while this is called.
   virtual bool advance() = 0;

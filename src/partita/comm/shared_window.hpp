@@ -11,15 +11,15 @@ class SharedWindow {
   /// `bytes` of zeros, at a multiple of 128 bytes on every rank. Throws UserError if the MPI library cannot
   /// share memory. Collective.
   SharedWindow(const Communicator& world, std::int64_t bytes);
-  /// Collective, unless an exception causes it.
+  /// Collective, unless an exception is the reason for the destruction.
   ~SharedWindow();
   SharedWindow(const SharedWindow&) = delete;
   SharedWindow& operator=(const SharedWindow&) = delete;
 
   void* data() const { return _data; } ///< null on other nodes
   std::int64_t bytes() const { return _bytes; }
-  /// Makes what this rank has written visible, and what others have written before a message that has
-  /// arrived.
+  /// Makes visible to others what this rank has written, and visible here what others wrote before
+  /// they sent a message that has arrived.
   void synchronise() const;
 
  private:

@@ -11,11 +11,11 @@ namespace partita {
 
 /// Ends a job that cannot continue, and prints a table of which rank waits for what.
 ///
-/// About once a second, each rank sends rank 0 a sign: that it is at work (`alive`), or what it waits for. If
-/// ranks wait only for one another, a message is lost. If a rank sends no sign while others wait, the
-/// watchdog warns and finally ends the job. A sign is a synchronous message, so its completion shows that
-/// rank 0 received it: if that does not happen for long, a waiting rank ends the job itself. Nothing is sent
-/// within the first second.
+/// About once a second, each rank sends rank 0 a sign: that it is at work (`alive`), or what it
+/// waits for. If ranks wait only for one another, a message is lost. If a rank sends no sign while
+/// others wait, the watchdog warns and finally ends the job. A sign is a synchronous message, so
+/// its completion shows that rank 0 received it: if a sign is not received for a long time, a
+/// waiting rank ends the job itself. Nothing is sent within the first second.
 class Watchdog final : public Watcher {
  public:
   /// Seconds.

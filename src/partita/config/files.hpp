@@ -14,9 +14,8 @@ namespace partita {
 /// because of missing permission or a loop of links.
 bool regularFileExists(const std::string& path, const std::string& instead = ", not a file");
 
-/// For a message about a file that is not there: "; did you mean 'x'?" if the folder has a file of nearly
-/// this name,
-/// "; there is no folder 'x'", or nothing.
+/// For a message about a file that is not there: "; did you mean 'x'?" if the folder has a file
+/// with nearly this name, "; there is no folder 'x'", or nothing.
 std::string nearestInFolder(const std::string& name);
 
 /// The whole text of a regular file of at most `most_bytes`. Throws UserError, or SystemError if the disk
@@ -27,8 +26,8 @@ std::string readTextFile(const std::string& path, std::uint64_t most_bytes);
 /// in its content.
 int readFailure(const std::string& path);
 
-/// Whether `path` leads to the file that is open as `descriptor`: neither was it removed nor has another file
-/// its name.
+/// Whether `path` still leads to the file that is open as `descriptor`: it was not removed, and no
+/// other file has taken its name.
 bool leadsTo(const std::string& path, int descriptor);
 
 /// The text with each byte that does not belong to valid UTF-8 replaced by U+FFFD. File names may contain any

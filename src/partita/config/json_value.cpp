@@ -83,7 +83,7 @@ class Strictness : public nlohmann::json_sax<Json> {
 std::string kindOf(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
-  if (value.is_string()) return "a text";
+  if (value.is_string()) return "a string";
   if (value.is_boolean()) return "true or false";
   return value.is_null() ? "null" : "a number";
 }
@@ -154,7 +154,7 @@ bool JsonValue::boolean() const {
 }
 
 std::size_t JsonValue::choice(const std::vector<std::string>& valid) const {
-  if (!_value->is_string()) fail("must be a text, not " + kindOf(*_value));
+  if (!_value->is_string()) fail("must be a string, not " + kindOf(*_value));
   const std::string word = _value->get<std::string>();
   const auto found = std::find(valid.begin(), valid.end(), word);
   if (found == valid.end())

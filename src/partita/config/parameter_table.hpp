@@ -60,7 +60,8 @@ using IntegerList = std::vector<std::int64_t>*;
 using Target = std::variant<bool*, std::int64_t*, double*, std::string*, Choice, Cuts,
                             std::vector<LayerSpec>*, Axes, IntegerList>;
 
-/// Must a deck give it? The last layer may leave some keys to the number of classes.
+/// Must a deck set it? For some keys of the last layer, the number of classes is used if they are
+/// missing.
 enum class Required { never, but_last, always };
 
 /// One key of a deck. Its default is the value of the field in a default-constructed struct.

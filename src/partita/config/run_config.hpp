@@ -12,8 +12,8 @@
 namespace partita {
 
 constexpr std::int64_t most_classes = 1000000; ///< limit for decks and for labels in data files
-/// Limit for the steps of a run, all stages and phases together. Also their product with the samples or the
-/// microbatches of a step, at most 2^24, is then below 2^63.
+/// Limit for the steps of a run, all stages and phases together. The product of these steps and the
+/// samples or microbatches per step, at most 2^24, is then below 2^63 as well.
 constexpr std::int64_t most_run_steps = 100000000000;
 
 /// Everything a deck says, typed and validated: the only form in which the rest of the program sees a deck.
@@ -91,14 +91,14 @@ struct DataSection {
   double distortion = 1.0;       ///< glyphs: scale of the random affine distortion
   double noise = 0.15;           ///< glyphs: deviation of the pixel noise
   double validation = 0.0;       ///< fraction of the training set held out
-  double test_fraction = 0.0;    ///< fraction of the files used as test set if there is none
+  double test_fraction = 0.0;    ///< fraction of the training set used as the test set
   Standardise standardise = Standardise::scalar;
   std::int64_t crop = 0;            ///< training images: zeros on each side before a random crop to the size
   bool flip = false;                ///< training images: mirrored left to right with probability 1/2
   std::int64_t prefetch = 2;        ///< batches prepared ahead by a thread; 0: prepared on demand
-  std::optional<std::int64_t> seed; ///< of generated data, if not run/seed; not a key of decks
+  std::optional<std::int64_t> seed; ///< of generated data if unlike run/seed; not a key of decks
 
-  /// Is a test set that is not given taken from the training file?
+  /// Is part of the training set used as the test set if the deck names no test file?
   bool splits() const { return kind == DataKind::libsvm || kind == DataKind::hdf5 || kind == DataKind::text; }
   bool testsOnValidationSet() const { return splits() && test_file.empty() && test_fraction == 0; }
 };

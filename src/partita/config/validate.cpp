@@ -93,7 +93,7 @@ void validateFiles(const DataSection& data, Diagnostics& d) {
     d.check(data.test_file.empty() || data.test_fraction == 0, {"data/test_fraction", "data/test_file"},
             "has no effect when data/test_file is '" + data.test_file + "'");
     d.check(data.test_fraction + data.validation < 1, {"data/test_fraction", "data/validation"},
-            "leaves nothing for training together with data/validation");
+            "together with data/validation, leaves nothing for training");
   } else if (data.kind == DataKind::glyphs) {
     // Training on generated data instead of the files would be a surprise, unless the kind is explicit.
     const bool has_files = !data.train_images.empty() || !data.train_file.empty();

@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// Alignment of flat tensor buffers in bytes. Kokkos guarantees 64, and on hosts only.
+/// Alignment of flat tensor buffers in bytes. Kokkos guarantees only 64, and that only on hosts.
 constexpr std::size_t buffer_alignment = 128;
 
 inline bool isAligned(const void* data) {

@@ -8,8 +8,8 @@
 
 namespace partita {
 
-/// Lets the calling thread run on all cores of the process: one that was created later than the threads of an
-/// OpenMP runtime would be confined to the core of the first of them.
+/// Lets the calling thread run on all cores of the process. Otherwise a thread that is created
+/// after those of an OpenMP runtime would be confined to the core of the first of them.
 void useAllCores();
 
 /// A thread that executes jobs one after another. Jobs do not throw, and own what they use. Without a thread

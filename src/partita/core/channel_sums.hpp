@@ -6,18 +6,18 @@
 /// bits in each run.
 namespace partita {
 
-/// Sums over the places of a row, which one thread computes.
+/// Sums over the places of a row, all computed by one thread.
 struct ChannelsOfThread {
   std::int64_t places, channels;
 
-  /// With at = value(pack, channel), calls take(channel, at(0) + at(1) + ...) for each channel, where `pack`
-  /// is a Pack of the channels from this one on, and at(place) a value of each of them; it may change the
-  /// elements that it is called for.
+  /// With at = value(pack, channel), calls take(channel, at(0) + at(1) + ...) for each channel.
+  /// `pack` is a Pack of the channels from this one on, and at(place) gives a value for each of
+  /// them; `at` may change the elements that it is called for.
   template <class Value, class Take>
   KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
     const std::int64_t count = places;
     forLanes(0, channels, [&](auto lanes, std::int64_t first) {
-      constexpr int width = decltype(lanes)::count, at_once = 4; // partial sums, which do not wait for others
+      constexpr int width = decltype(lanes)::count, at_once = 4; // independent partial sums
       Real own[at_once][width] = {};
       std::int64_t place = 0;
       for (; place + at_once <= count; place += at_once) {
@@ -63,8 +63,8 @@ struct ChannelsOfThread {
   }
 };
 
-/// The same for some channels by a team: lanes of places first, in which a thread has `Width` channels, then
-/// groups of lanes, then all.
+/// The same for some channels by a team. Each lane first sums every `lanes`-th place, with `Width`
+/// channels per thread; then groups of lanes are added up, then the groups.
 template <int Width>
 struct ChannelsOfTeam {
   static constexpr int channels_per_team = 32, threads_per_place = channels_per_team / Width,
@@ -120,7 +120,8 @@ struct ChannelsOfTeam {
   }
 
  private:
-  /// Neighbouring threads write neighbouring values of a pack, and read others in different banks.
+  /// Neighbouring threads write values of the same index in neighbouring packs. They read
+  /// neighbouring channels, which lie in different banks.
   KOKKOS_INLINE_FUNCTION TwoValues& partialOf(int channel, int lane) const {
     return partial(channel % Width, lane, channel / Width);
   }

@@ -104,9 +104,9 @@ KOKKOS_INLINE_FUNCTION void forLanes(std::int64_t begin, std::int64_t end, const
   for (; begin < end; ++begin) body(Lanes<1>(), begin);
 }
 
-/// The same for a body that may be called twice for a channel: where there are channels for whole vectors,
-/// the last vector takes some of those before it again instead of what is left one by one. On devices, as
-/// many channels as a pack has are a pack.
+/// The same for a body that may be called twice for a channel. If there are enough channels for a
+/// whole vector, the last vector overlaps the one before it, so that no channels are left to be
+/// taken one by one. On devices, as many channels as fit into a pack are taken together.
 template <class Body>
 KOKKOS_INLINE_FUNCTION void coverLanes(std::int64_t begin, std::int64_t end, const Body& body) {
 #ifdef PARTITA_LANE_VECTORS

@@ -23,8 +23,8 @@ class KernelFactor {
   const Real* _device;
 };
 
-/// A factor of kernels: a number, or its product with a number on the device that the host does not know, so
-/// that it need not wait for it. Kernels read that number when they run.
+/// A factor for kernels: a number, or its product with a number on the device. Kernels read the
+/// latter when they run, so the host never has to wait for it.
 struct DeviceFactor {
   Real number = 1;
   const Real* device = nullptr; ///< null: 1

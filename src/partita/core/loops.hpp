@@ -162,7 +162,8 @@ struct TeamColumnSums {
   }
 };
 
-/// Rows so few that a thread adds up a column also on a device: a team would have nothing for most threads.
+/// Up to this many rows, one thread adds up a column on a device too: most threads of a team would
+/// have nothing to do.
 constexpr std::int64_t few_rows = 32;
 
 template <class Body, class Stored>
@@ -199,10 +200,10 @@ struct ValuesOf {
   }
 };
 
-/// sums[column] = body(0, column) + body(1, column) + ..., and added to the previous contents if `accumulate`
-/// is set. The order depends on the number of rows alone, not on the number of threads; on a host it is this
-/// one. The body may change the element it is called for. Sums are `Real`, or rounded to what they are stored
-/// in.
+/// sums[column] = body(0, column) + body(1, column) + ..., added to the previous contents if
+/// `accumulate` is set. The order of the additions depends only on the number of rows, not on the
+/// number of threads; on a host it is the order given here. The body may change the element that it
+/// is called for. Sums are `Real`, or rounded to the precision in which they are stored.
 template <class Body, class Stored>
 void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
                 const Body& body, Stored* sums, bool accumulate) {

@@ -26,8 +26,9 @@ struct Device {
 /// The device of the default execution space. Kokkos must be initialised.
 Device ownDevice();
 
-/// Makes a visible device that of this process, and returns its number: device `local_rank`, or counted round
-/// if there are fewer. Does nothing and returns -1 without devices. Needs neither Kokkos nor MPI.
+/// Makes device number `local_rank`, modulo the number of visible devices, that of this process,
+/// and returns its number. Does nothing and returns -1 if there are no devices. Needs neither
+/// Kokkos nor MPI.
 int useDevice(int local_rank);
 
 /// Name of this node.

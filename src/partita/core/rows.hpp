@@ -114,7 +114,7 @@ class OnlineSoftmax {
     found = {Kokkos::reduction_identity<Real>::max(), Kokkos::reduction_identity<std::int64_t>::min(),
              Real(0)};
   }
-  /// Adds the values of a Pack, which begin at a place.
+  /// Adds the values of a Pack that begins at this place.
   template <class P>
   KOKKOS_INLINE_FUNCTION static void add(Found& found, const typename P::Values& values, std::int64_t first) {
     Real largest = found.largest;
@@ -367,7 +367,8 @@ struct WarpRows {
   }
 };
 
-/// Rows so short that a thread has one also on a device, and rows that a warp has.
+/// Longest rows that a single thread computes on a device too, and longest rows that a warp
+/// computes.
 constexpr std::int64_t thread_row = 8, warp_row = 2048;
 
 inline Team rowTeams(const ExecSpace& space, std::int64_t rows) {
@@ -375,7 +376,7 @@ inline Team rowTeams(const ExecSpace& space, std::int64_t rows) {
   return device_is_host ? Team(space, teams, 1) : Team(space, teams, 8, 32);
 }
 
-/// Blocks of several warps fill a device better than those of one, if there are many.
+/// If there are many rows, blocks of several warps fill a device better than blocks of one warp.
 inline std::int64_t rowsPerTeam(std::int64_t rows) {
   constexpr std::int64_t teams_wanted = 1024, most = 8;
   return std::max(std::int64_t{1}, std::min(most, rows / teams_wanted));

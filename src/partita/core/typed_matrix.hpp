@@ -37,7 +37,8 @@ struct TypedMatrix {
     part.rows = count;
     return part;
   }
-  /// The same values as rows of another length; rows must lie without gaps, as in the following.
+  /// The same values as rows of another length. There must be no gaps between the rows, here and in
+  /// the functions below.
   TypedMatrix inRowsOf(std::int64_t width) const {
     return TypedMatrix(precision, data, size() / width, width);
   }

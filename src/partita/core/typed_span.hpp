@@ -30,8 +30,8 @@ struct Float16 {
 
 namespace detail {
 
-/// The following takes one number, or a vector of several with the same code. Bits of vectors are unsigned
-/// numbers of 32 bits.
+/// The following functions take one number or, with the same code, a vector of several. The bits of
+/// a vector are unsigned 32-bit numbers.
 template <class Bits = std::uint32_t, class Float>
 KOKKOS_INLINE_FUNCTION Bits bitsOf(const Float& value) {
   static_assert(sizeof(Bits) == sizeof(Float), "floats have 32 bits each");
@@ -103,8 +103,8 @@ KOKKOS_INLINE_FUNCTION float toFloat(Half value) {
   return detail::Format<Half>::template decode<float>(std::uint32_t{value.bits});
 }
 
-/// Rounds a float to a 16-bit type. NVIDIA GPUs do so by an instruction, which differs only in the bits of
-/// NaN.
+/// Rounds a float to a 16-bit type. NVIDIA GPUs have an instruction for it, whose result differs
+/// only in the bits of NaN.
 template <class Half>
 KOKKOS_INLINE_FUNCTION Half toHalf(float value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

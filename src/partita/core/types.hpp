@@ -54,8 +54,8 @@ using Team = Kokkos::TeamPolicy<ExecSpace>;
 /// Teams of up to 1024 threads, the most that a device allows: compilers then give each of them few
 /// registers.
 using LargeTeam = Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<1024>>;
-/// Scratch memory of a team. Neighbours in the last extent are neighbours in memory, which is not what a
-/// device would choose.
+/// Scratch memory of a team. Neighbours in the last extent are neighbours in memory, which is not
+/// the default on devices.
 template <class Data>
 using ScratchView = Kokkos::View<Data, Kokkos::LayoutRight, ExecSpace::scratch_memory_space,
                                  Kokkos::MemoryTraits<Kokkos::Unmanaged>>;

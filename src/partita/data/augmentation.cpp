@@ -27,7 +27,7 @@ void checkAugmentation(const DataSection& section, const std::vector<std::int64_
   }
   const std::int64_t limit = std::min(shape[1], shape[2]);
   if (section.crop < limit) return;
-  throw UserError("data/crop: " + std::to_string(section.crop) + " is too much for images of " +
+  throw UserError("data/crop: " + std::to_string(section.crop) + " is too large for images of " +
                   std::to_string(shape[1]) + " x " + std::to_string(shape[2]) + " pixels (allowed 0 to " +
                   std::to_string(limit - 1) + ")");
 }

@@ -18,10 +18,11 @@ struct ImageChange {
 
 /// The standardised features of the training set as training reads them: augmented if the deck says so.
 ///
-/// He, Zhang, Ren and Sun, arXiv 1512.03385, section 4.2: with `data/crop` = p an image is padded with p
-/// zeros on each side, and a crop of its original size is taken at one of (2p + 1)^2 places; with `data/flip`
-/// one of two images is mirrored left to right. All choices are equally likely. The zeros are those of the
-/// standardised scale, where 0 is the mean of the training set.
+/// He, Zhang, Ren and Sun, arXiv 1512.03385, section 4.2: with `data/crop` = p an image is padded
+/// with p zeros on each side, and a crop of its original size is taken at one of (2p + 1)^2 places;
+/// with `data/flip` an image is mirrored left to right with probability 1/2. All choices are
+/// equally likely. The zeros are on the standardised scale, where 0 is the mean of the training
+/// set.
 ///
 /// The change is a function of (seed, epoch, row in the training set), whatever ranks read the row and when.
 class TrainingRows : public FeatureRows {

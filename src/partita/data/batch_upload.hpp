@@ -22,12 +22,13 @@ struct HostBatch {
   PinnedLabels labels;
 };
 
-/// Brings batches to the device, on a stream of its own, while kernels use the ones before. Bytes become
-/// features there, so that a quarter of the data travels.
+/// Brings batches to the device, on a stream of its own, while kernels use the previous ones. Bytes
+/// become features there, so that only a quarter of the data is transferred.
 class BatchUpload {
  public:
-  /// Batches of at most `capacity` rows, of `width` features each, and `labels` labels. A batch stays valid
-  /// until `held` more have been taken. `map`: of bytes, null if batches are `Real`.
+  /// Batches of at most `capacity` rows, of `width` features each, and `labels` labels. A batch
+  /// stays valid until `held` more have been taken. `map`: how bytes become features; null if
+  /// batches are `Real`.
   BatchUpload(std::int64_t capacity, std::int64_t width, std::int64_t labels, std::int64_t held,
               const ByteMap* map);
 

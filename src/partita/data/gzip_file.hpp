@@ -18,10 +18,10 @@ std::string twinOf(const std::string& path);
 /// similar file in the folder.
 std::string findFile(const std::string& path);
 
-/// A file read sequentially, decompressed if its content (not its name) is gzip. Errors of the system and of
-/// the gzip stream (corrupt, truncated, wrong checksum, followed by other bytes) are UserError with the
-/// file's name. zlib's `gzread` would ignore bytes behind the stream, even a second stream with a damaged
-/// header.
+/// A file read sequentially, decompressed if its content (not its name) is gzip. Errors of the
+/// system and of the gzip stream (corrupt, truncated, wrong checksum, followed by other bytes) are
+/// UserError with the file's name. zlib's `gzread` would ignore bytes after the stream, even a
+/// second stream with a damaged header.
 class GzipFile {
  public:
   static constexpr std::size_t block_bytes = std::size_t{1} << 20; ///< read in one call
@@ -53,7 +53,7 @@ class GzipFile {
   std::string _name;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> _file;
   std::unique_ptr<z_stream, EndStream> _stream; ///< none if the content is not gzip
-  bool _in_stream = false;                      ///< not between two gzip streams, nor behind the last
+  bool _in_stream = false;                      ///< not between gzip streams, nor after the last
   std::vector<unsigned char> _input;            ///< bytes of the file; those from _begin to _end wait
   std::size_t _begin = 0, _end = 0;
   std::uint64_t _position = 0;

@@ -69,7 +69,7 @@ bool isOther(hid_t file, const std::string& name) {
 [[noreturn]] void failMissing(hid_t file, const std::string& file_name, const std::string& name) {
   if (H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0 && !isOther(file, name))
     throw UserError(file_name + ": data set '" + name + "' cannot be opened by HDF5 " + hdf5Version() +
-                    " (damaged, a link that leads nowhere, or of a newer version)");
+                    " (damaged, a dangling link, or written by a newer version)");
   std::vector<std::string> names;
   H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, collectName, &names);
   if (names.empty()) throw UserError(file_name + ": no data set '" + name + "'; the file contains none");

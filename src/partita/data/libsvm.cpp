@@ -141,7 +141,7 @@ std::vector<float> withZeros(const SparseRows& rows, std::size_t width) {
   return values;
 }
 
-/// The first rows of a file, whose rows this takes.
+/// The first rows of a file. Moves the rows out of `file`.
 Samples samplesOf(LibsvmFile& file, std::size_t width, std::int64_t limit) {
   SparseRows rows = std::move(file.text.rows);
   rows.end.resize(keptRows(rows.end.size(), limit));

@@ -39,7 +39,8 @@ struct Moments {
   }
 };
 
-/// The bits of the general case: the zeros that are not stored count where the reference is not zero.
+/// The same result as in the general case, bit for bit: the zeros that are not stored count where
+/// the reference is not zero.
 Moments sparseMoments(const SparseRows& rows, const std::vector<float>& reference) {
   Moments moments(reference.size());
   std::vector<double> row(reference.begin(), reference.end());

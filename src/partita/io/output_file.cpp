@@ -109,8 +109,8 @@ std::string resolveLinks(std::string path) {
   return path;
 }
 
-/// Retries, because the reader of a pipe may open it a little later. A regular file, which is one that
-/// another process has open, is appended to.
+/// Retries, because the reader of a pipe may open it a little later. A regular file gets here only
+/// if another process has it open; then the output is appended to it.
 int openForWriting(const std::string& path) {
   constexpr int attempts = 100;
   int file = -1;
@@ -123,8 +123,8 @@ int openForWriting(const std::string& path) {
   return file;
 }
 
-/// Returns whether all bytes could be written, otherwise with errno. Waits where the descriptor is
-/// non-blocking: whoever else has it may have made it so, and needs it so.
+/// Returns whether all bytes could be written; if not, errno says why. Waits if the descriptor is
+/// non-blocking: another process that shares it may have set this, and may need it.
 bool writeAll(int file, const char* bytes, std::size_t count) {
   while (count > 0) {
     const ssize_t written = ::write(file, bytes, count);

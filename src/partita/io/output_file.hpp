@@ -7,11 +7,12 @@
 
 namespace partita {
 
-/// A file that appears whole or not at all. It is written under a temporary name next to `path`, and `commit`
-/// renames it; an uncommitted file is removed. If `path` is a link, its target is replaced. If `path` is not
-/// a regular file (a device, a pipe), it is kept and `commit` writes to it; so it does if `path` names an
-/// open descriptor of this process, such as /dev/stdout or /dev/fd/3, whatever that leads to. All functions
-/// throw UserError, or SystemError if the disk is full, with the path and the system's message.
+/// A file that appears whole or not at all. It is written under a temporary name next to `path`,
+/// and `commit` renames it; an uncommitted file is removed. If `path` is a link, its target is
+/// replaced. If `path` is not a regular file (a device, a pipe), it is kept and `commit` writes to
+/// it. The same holds if `path` names an open descriptor of this process, such as /dev/stdout or
+/// /dev/fd/3, whatever it leads to. All functions throw UserError, or SystemError if the disk is
+/// full, with the path and the system's message.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -45,11 +46,13 @@ class OutputFile {
   std::uint64_t _size = 0;
 };
 
-/// Throws UserError if `output` is one of the files `inputs`, even under another name: writing it would
-/// destroy what is being read. So does the name of one that is not there yet.
+/// Throws UserError if `output` is one of the files `inputs`, even under another name: writing it
+/// would destroy what is being read. Also throws if `output` is the name of an input that does not
+/// exist yet.
 void refuseInput(const std::string& output, const std::vector<std::string>& inputs);
 
-/// Throws UserError if both are the same file, which need not exist yet. Empty names are no files.
+/// Throws UserError if both names lead to the same file, which need not exist yet. An empty name
+/// stands for no file.
 void refuseSameOutput(const std::string& one, const std::string& other);
 
 /// Makes the system start writing a file to disk while the file is still being filled. Otherwise disk writes
@@ -73,8 +76,8 @@ class WriteBehind {
 /// Returns when all that was written to the file is on disk.
 void syncFile(const std::string& path);
 
-/// Renames a finished file atomically: there is always the old file or the new one. The new name is on disk
-/// too if the system can tell its folder to be.
+/// Renames a finished file atomically: there is always the old file or the new one. The new name is
+/// on disk, too, if the system can synchronise the folder.
 void publishFile(const std::string& from, const std::string& to);
 
 } // namespace partita

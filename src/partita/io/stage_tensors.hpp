@@ -29,9 +29,9 @@ void readParameters(const RunFile& file, const std::vector<Stage*>& stages, int 
 bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
                       const StoredVector& values, int replica = 0);
 
-/// Throws UserError if a parameter or statistics tensor of the network, or of the heads of its stages, is
-/// missing from the file or has another shape. Heads count only `with_heads`: a network that goes on learning
-/// can start new ones.
+/// Throws UserError if a parameter or statistics tensor of the network, or of the heads of its
+/// stages, is missing from the file or has another shape. Heads are checked only if `with_heads` is
+/// set: a network that goes on learning can start new ones.
 void checkParameters(const RunFile& file, const Partition& partition, bool with_heads);
 
 /// SHA-256 over all parameters and statistics in layer order, independent of the grid. Collective; the result

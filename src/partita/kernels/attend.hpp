@@ -25,7 +25,8 @@ struct AttentionValues {
   Real* log_sums;       ///< the logarithm of the sum per row of scores, [samples, heads, positions]
 };
 
-/// Values of `Real` of scratch for the forward pass: copies of 16-bit values, and a number per row of scores.
+/// Scratch for the forward pass, in values of `Real`: copies of 16-bit values, and one number per
+/// row of scores.
 inline std::int64_t attentionScratch(const AttentionShape& shape, Precision stored) {
   return shape.rows() + (stored == Precision::single ? 0 : 4 * shape.places() * shape.width);
 }
@@ -36,8 +37,8 @@ inline std::int64_t attentionBackScratch(const AttentionShape& shape, Precision 
          (stored == Precision::single ? 0 : packed_alignment);
 }
 
-/// The gradients of queries, keys, values and outputs, [places, 3 width] and [places, width], and the scratch
-/// that they leave.
+/// The gradients of queries, keys, values and outputs, [places, 3 width] and [places, width], and
+/// the rest of the scratch.
 struct AttentionGradients {
   TypedMatrix qkv, out;
   Real* scratch;

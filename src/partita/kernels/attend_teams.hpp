@@ -4,11 +4,12 @@
 #include "partita/core/rows.hpp"
 #include "partita/kernels/attend_tiles.hpp"
 
-/// Causal attention by teams, for devices. A team has a tile of queries or of keys of one head, and goes
-/// through the tiles of the others in order, so that all sums have a fixed order and nothing is added
-/// atomically. The tiles of a step lie in the team's scratch memory, from which a thread reads four
-/// neighbouring values at once. A work item has 2 x 2 or 2 x 4 values of a product, or one where heads are so
-/// wide that their small tiles would leave threads idle.
+/// Causal attention by teams, for devices. A team has a tile of the queries or of the keys of one
+/// head, and goes through the tiles of keys or of queries, respectively, in order. All sums
+/// therefore have a fixed order, and nothing is added atomically. The tiles of a step lie in the
+/// team's scratch memory, from which a thread reads four neighbouring values at once. A work item
+/// computes 2 x 2 or 2 x 4 values of a product, or a single value where heads are so wide that
+/// their small tiles would leave threads idle.
 namespace partita::attention_teams {
 
 using detail::Head;

@@ -65,8 +65,8 @@ KOKKOS_INLINE_FUNCTION void products(const Tile& tile, const Real* a, std::int64
   product<false>(tile.rows, tile.padded, width, {a, a_row, 1}, transposed, key_tile, to, key_tile);
 }
 
-/// Replaces scores by exp(scale x score - shift), and by 0 beyond the columns that the row may see. It
-/// computes all of them, because whole vectors take less time than the rest of one.
+/// Replaces scores by exp(scale x score - shift), and by 0 beyond the columns that the row may see.
+/// It computes all of them, because a whole vector takes less time than part of one.
 KOKKOS_INLINE_FUNCTION void exponentials(Real* scores, std::int64_t seen, std::int64_t padded, Real scale,
                                          Real shift) {
   const int visible = static_cast<int>(seen), count = static_cast<int>(padded);

@@ -10,11 +10,12 @@ namespace partita {
 /// A convolution of images or volumes and its two gradients, on values [rows, places x channels] and weights
 /// [channels out, channels in / groups x taps].
 ///
-/// The portable way gathers what the windows see into columns (Chellapilla, Puri and Simard, 2006), for as
-/// many rows of the batch at a time as fit into bounded scratch, so that the work is one matrix product per
-/// group. A 1x1 window of stride 1 needs no gathering. On hosts, where oneDNN is there and faster, which
-/// follows from the shape alone, it computes the same; otherwise, for few outputs, `narrow::forward` and its
-/// gradients do. On NVIDIA devices cuDNN does, where it is there and has a reproducible algorithm.
+/// The portable way gathers what the windows see into columns (Chellapilla, Puri and Simard, 2006),
+/// for as many rows of the batch at a time as fit into bounded scratch, so that the work is one
+/// matrix product per group. A 1x1 window of stride 1 needs no gathering. On hosts, oneDNN computes
+/// the same if it is available and, as judged by the shape alone, faster; otherwise
+/// `narrow::forward` and its gradients do for few outputs. On NVIDIA devices, cuDNN does if it is
+/// available and has a reproducible algorithm.
 class Convolve {
  public:
   /// `operands`: the values and weights are exact in this precision, and may be multiplied as such.
@@ -25,19 +26,20 @@ class Convolve {
   bool forwardTakesHalf(const TypedMatrix& in, const TypedMatrix& out) const;
   bool backwardTakesHalf(const TypedMatrix& in, const TypedMatrix& grad, const TypedMatrix& grad_in) const;
 
-  /// The sums of all channels at all places, and the epilogue. `work`: `ConvolutionPlan::workValues` long,
-  /// also below.
+  /// The sums of all channels at all places, and the epilogue. `work` has
+  /// `ConvolutionPlan::workValues` values, here and in the functions below.
   void forward(const ExecSpace& space, const Vector& work, const TypedMatrix& in, const Matrix& weight,
                const TypedMatrix& out, const ProductEpilogue& epilogue = {}) const;
 
-  /// Writes the sums for a block of the outputs to their places in `out`. `work`: as long as the outputs of
-  /// `ConvolutionPlan::rowsAtOnce` more. `between` is called after some rows each.
+  /// Writes the sums for a block of the outputs to their places in `out`. `work` needs additional
+  /// room for the outputs of `ConvolutionPlan::rowsAtOnce` rows. `between` is called again and
+  /// again, each time after some rows.
   void forwardBlock(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                     const Matrix& out, const Block& outputs, const std::function<void()>& between = {}) const;
 
-  /// The gradients of the weights (with `accumulate` added to what is there) and of the input, from `grad`,
-  /// that of the sums. One of them may be empty: then it is not computed. `between` is called after some rows
-  /// each.
+  /// The gradients of the weights (with `accumulate` added to what is there) and of the input, from
+  /// `grad`, the gradient of the sums. One of them may be empty: then it is not computed. `between`
+  /// is called again and again, each time after some rows.
   void backward(const ExecSpace& space, const Vector& work, bool accumulate, const TypedMatrix& in,
                 const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
                 const TypedMatrix& grad_in, const std::function<void()>& between = {}) const;

@@ -200,7 +200,7 @@ class Library {
 
   CompiledProduct& compiled(const ProductCase& product) {
     constexpr std::size_t most_products = 4096;
-    if (_products.size() == most_products) _products.clear(); // of batches that changed all the time
+    if (_products.size() == most_products) _products.clear(); // batches kept changing
     std::unique_ptr<CompiledProduct>& place = _products[product.key()];
     if (place == nullptr) place = std::make_unique<CompiledProduct>(_handle, product);
     return *place;

@@ -13,10 +13,12 @@
 /// attributes one after another and then finalised; they are described in NVIDIA's "cuDNN graph library".
 namespace partita::cudnn {
 
-/// Throws if a call failed, with its name, the library's reason and what was wanted.
+/// Throws if a call failed, with the name of the call, the reason given by the library, and what
+/// was wanted (`what`).
 void checkCudnn(cudnnStatus_t status, const char* call, const std::string& what);
 
-/// The library of this process, on its last stream or set to one. Hold `mutex` while the handle is used.
+/// The library handle of this process, on the stream that was set last or, with `handleOn`, on that
+/// of `space`. Hold `mutex` while the handle is used.
 cudnnHandle_t library();
 cudnnHandle_t handleOn(const ExecSpace& space);
 std::mutex& mutex();

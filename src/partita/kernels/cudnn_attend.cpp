@@ -67,7 +67,8 @@ std::map<PlanKey, PassPlan>& knownPlans() {
   return plans;
 }
 
-/// Forgets the plans of batches that changed all the time. Call before any is taken.
+/// Forgets all plans if there are too many, as when batches keep changing. Call this before taking
+/// a plan.
 void limitPlans() {
   constexpr std::size_t most = 1024;
   if (knownPlans().size() >= most) knownPlans().clear();

@@ -18,7 +18,7 @@ bool attends(const AttentionValues& values, bool back);
 void attend(const ExecSpace& space, const AttentionValues& values, Real* scratch);
 void attendBack(const ExecSpace& space, const AttentionValues& values, const AttentionGradients& gradients);
 
-/// Frees what was kept of attention, before the device ends.
+/// Frees what is cached for attention. Called before the device is shut down.
 void forgetAttention();
 
 } // namespace partita::cudnn

@@ -40,7 +40,8 @@ KnownPlans& knownPlans() {
   return plans;
 }
 
-/// Forgets the plans of batches that changed all the time. Call before any is taken.
+/// Forgets all plans if there are too many, as when batches keep changing. Call this before taking
+/// a plan.
 void limitPlans() {
   constexpr std::size_t most = 4096;
   if (knownPlans().size() >= most) knownPlans().clear();

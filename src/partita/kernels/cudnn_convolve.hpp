@@ -49,12 +49,13 @@ inline bool aligned(std::initializer_list<const void*> values) {
 bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const void* in,
                      const void* weight, void* out);
 
-/// Both gradients, or false as above; a null gradient is not wanted. 16-bit gradients cannot be accumulated.
+/// Both gradients, or false as above. A gradient that is null is not computed. 16-bit gradients
+/// cannot be accumulated.
 bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
                       const void* in, const void* weight, const void* grad, void* weight_gradient,
                       void* grad_in);
 
-/// Frees what was kept of convolutions, before the device ends.
+/// Frees what is cached for convolutions. Called before the device is shut down.
 void forgetConvolutions();
 
 } // namespace partita::cudnn

@@ -32,8 +32,8 @@ enum TensorId : std::int64_t { in_id = 1, weight_id = 2, out_id = 3 };
 /// Descriptors that refer to those before them, which are kept with them; the last one is what is wanted.
 using Descriptors = std::vector<Descriptor>;
 
-/// The first proposal of the library that is fit, that it can compile, and whose scratch is small enough; or
-/// none. The mutex is held.
+/// The library's first suitable proposal that it can compile and whose scratch is small enough;
+/// empty if there is none. The caller holds the mutex.
 Descriptors planOf(cudnnHandle_t handle, const Wanted& wanted);
 
 } // namespace partita::cudnn

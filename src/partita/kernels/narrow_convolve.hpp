@@ -11,14 +11,14 @@
 /// their padding first.
 namespace partita::narrow {
 
-/// The shape alone decides.
+/// Are these kernels suitable for the convolution? The shape alone decides.
 bool convolves(const ConvolutionPlan& plan);
 
 /// out = W * in and the epilogue, all in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues`.
 void forward(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, const Matrix& in,
              const Matrix& weight, const Matrix& out, const ProductEpilogue& epilogue);
 
-/// Called after some rows each.
+/// Called again and again, each time after some rows.
 using Between = std::function<void()>;
 
 /// The gradient of the weights, with `accumulate` added to what is there.

@@ -6,7 +6,7 @@
 /// least three quarters are, and more after ReLU. What is multiplied by zeros is left out.
 namespace partita::narrow {
 
-/// Are so few gradients of these rows other than zero that it pays?
+/// Are so many gradients of these rows zero that leaving them out pays off?
 bool mostlyZeros(const ExecSpace& space, const ConvolutionPlan& plan, const Matrix& grad);
 
 /// partial [slices, outputs, depth] = the gradients of the weights by slices of the lines, with `add` added
@@ -14,7 +14,7 @@ bool mostlyZeros(const ExecSpace& space, const ConvolutionPlan& plan, const Matr
 void addSparseGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Images& images,
                        const Matrix& grad, bool add, Real* partial);
 
-/// The shape alone decides.
+/// Does `inputGradient` compute the gradient of the input? The shape alone decides.
 bool givesInputGradient(const ConvolutionPlan& plan);
 
 /// The gradient of the input, in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues`.

@@ -25,7 +25,7 @@ bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t row
 void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const void* in,
                      const Real* weight, void* out);
 
-/// Both gradients; a null `weight_gradient` or `grad_in` is not wanted.
+/// Both gradients. `weight_gradient` or `grad_in` is not computed if it is null.
 void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
                       const void* in, const Real* weight, const void* grad, Real* weight_gradient,
                       void* grad_in);

@@ -11,8 +11,9 @@ enum class Op { none, transpose };
 /// What becomes of each value of C: the bias of its column is added, and negative values become 0. The bias
 /// is given as `Real`, or as it is stored in the precision of C, or both.
 ///
-/// `sums`, if it is not empty, gets the sums of the columns of A, which is transposed then: if C is the
-/// gradient of weights, they are that of the bias. They are never added to what is there.
+/// `sums`, if it is not empty, gets the sums of the columns of A, which must then be transposed: if
+/// C is the gradient of the weights, these sums are the gradient of the bias. They are never added
+/// to what is there.
 struct ProductEpilogue {
   const Real* bias = nullptr; ///< [n], as many as C has columns
   bool relu = false;

@@ -62,8 +62,8 @@ struct OwnClassSums {
   }
 };
 
-/// J = log sum exp z - <target, z> of all classes, and dJ/dz of this part's ones. The sums of part p begin at
-/// p x rows.
+/// J = log sum exp z - <target, z> over all classes, and dJ/dz for the classes of this part. The
+/// sums of part p begin at p x rows.
 struct AllClassSums {
   const ClassSums* sums;
   ClassTarget target;

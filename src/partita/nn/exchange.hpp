@@ -15,8 +15,8 @@ class ExchangeLayer : public PlannedLayer {
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                 const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
-  /// The same in two calls, between which the layer after this one may compute. They use the end of the
-  /// scratch. Forward, that is of halos only.
+  /// The same in two calls, between which the layer after this one may compute. They use the end of
+  /// the scratch. In the forward pass only halos are exchanged like this.
   void halo(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
             Travel travel) const;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& grad_out, const Matrix& grad_in,

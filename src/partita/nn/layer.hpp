@@ -91,7 +91,8 @@ class Layer {
     std::fill_n(values, slice.size(), Real(0));
   }
 
-  /// Takes this layer's part of the state that forward updates while training and no gradient reaches.
+  /// Takes this layer's part of the state that forward passes update during training and that has
+  /// no gradient.
   virtual void bindStatistics(const Vector& statistics) { (void)statistics; }
   virtual void initialiseStatistics(Real* values) const { (void)values; }
 

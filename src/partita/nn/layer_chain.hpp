@@ -96,14 +96,14 @@ class LayerChain {
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;
-  std::vector<const ExchangeLayer*> _exchanges; ///< the same as what they are; null: other layers
+  std::vector<const ExchangeLayer*> _exchanges; ///< the exchanges in `_layers`; null: other layers
   std::vector<Precision> _stored;               ///< of each layer's output
   Precision _input = Precision::single;
   std::vector<bool> _copied; ///< are a layer's numbers 16-bit, and does it need them as `Real`?
   std::vector<std::vector<ParameterShape>> _shapes; ///< of each layer's own tensors
   std::vector<bool> _partial_output;   ///< of each layer: must it be added up over the parts of the stage?
   std::vector<bool> _has_interior;     ///< and can some places of it be computed before a halo arrives?
-  std::vector<HiddenExchange> _hidden; ///< behind the gradients of each layer's parameters
+  std::vector<HiddenExchange> _hidden; ///< during the gradients of a layer's parameters
   std::vector<std::int64_t> _begin;    ///< first value of each layer in the flat buffers, and the end
   std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
   std::size_t _first_trained;                  ///< nothing before it needs a gradient

@@ -109,7 +109,8 @@ struct NormGradients {
   }
 
  private:
-  /// The first values of all packs come first: neighbouring lanes then access neighbouring banks.
+  /// The first value of each pack comes first, then the second ones, so that neighbouring lanes
+  /// access neighbouring banks.
   KOKKOS_INLINE_FUNCTION std::int64_t placeInScratch(std::int64_t i) const {
     const std::int64_t width = operands.width, kind = i / width, column = i - kind * width,
                        pack = column / P::count;

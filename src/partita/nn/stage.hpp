@@ -50,10 +50,11 @@ class Stage {
   ParameterBuffers trained() const;                                    ///< for an optimiser
   std::int64_t ownParameters() const { return _chain.storedValues(); } ///< before those of head and decoder
   void setParameters(const ExecSpace& space, const Real* values);      ///< all of them, from the host
-  /// Some of them, from the device: values `begin` and the following ones of the flat buffer.
+  /// Some of them, from the device: the values of the flat buffer from number `begin` on.
   void setParameters(const ExecSpace& space, std::int64_t begin, const Vector& values);
   const std::vector<StageTensor>& tensors() const { return _tensors; }
-  /// State that forward updates while training and no gradient reaches; also one flat buffer.
+  /// State that forward passes update during training and that has no gradient; also one flat
+  /// buffer.
   const Vector& statistics() const { return _statistics; }
   const std::vector<StageTensor>& statisticsTensors() const { return _statistics_tensors; }
   /// For layers that use the batch of all replicas; must outlive the stage's passes.

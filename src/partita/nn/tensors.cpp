@@ -101,8 +101,8 @@ TypedMatrix Weights::rowsOf(const TypedSpan& numbers, std::int64_t first, std::i
   return {numbers.part(first * _columns, (first + count) * _columns), count, _columns};
 }
 
-/// May products read these numbers where they lie? Weights cannot be moved: the other operand of a product
-/// with rows of their length may stay as well.
+/// May products read these numbers where they lie? Weights cannot be moved, so another operand
+/// whose rows are as long as theirs need not be moved either.
 bool Weights::fits(const TypedMatrix& values) const {
   return values.half() && (values.stride % _padding == 0 || values.columns == _columns);
 }

@@ -59,11 +59,12 @@ class SmallTensor {
   TypedSpan _real_values, _real_gradient; ///< the same memory in single precision
 };
 
-/// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, they are operands of
-/// products without conversion, with the other operand, unless it is stored so too, rounded to the same type.
-/// Gradients whose rows begin at any place are copied to rows at multiples of `padding`, which libraries of
-/// devices want. If products cannot take 16-bit numbers (`multipliesDirectly`), one panel of rows at a time
-/// is converted to `Real`, of at most `panel_values`, and as many rows of 16-bit activations (`rowsInReal`).
+/// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, products use them
+/// as operands without conversion; the other operand is rounded to the same type unless it is
+/// already stored like that. Gradients whose rows begin at any place are copied to rows at
+/// multiples of `padding`, which device libraries want. If products cannot take 16-bit numbers
+/// (`multipliesDirectly`), one panel of rows at a time, of at most `panel_values`, is converted to
+/// `Real`, and so are as many rows of 16-bit activations (`rowsInReal`).
 class Weights {
  public:
   Weights() = default;
@@ -75,7 +76,7 @@ class Weights {
   /// out = in W^T, with in [n, columns], out [n, rows]; then the epilogue.
   void forward(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
                const ProductEpilogue& epilogue = {}) const;
-  /// May `addGradient` compute sums of columns, at less cost than a kernel of their own?
+  /// Can `addGradient` compute sums of columns more cheaply than a separate kernel?
   bool fusesSums(bool keep) const { return !keep && partita::fusesSums(_values.precision); }
   /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there. `sums`, if not empty, gets the sums of
   /// the columns of dJ/dout, stored like W.

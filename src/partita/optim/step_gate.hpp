@@ -15,9 +15,9 @@ struct StepNumbers {
   Real rate = 0, inverse_correction2 = 0; ///< of Adam, which count the steps that were taken
 };
 
-/// Decides on the device whether a step is left out because its gradient is not finite, and on the loss
-/// scale, so that the host does not wait for it in each step. Only where all ranks that decide see the same
-/// gradient; otherwise the host decides and sets the numbers.
+/// Decides on the device whether a step is left out because its gradient is not finite, and on the
+/// loss scale, so that the host does not wait for it in each step. Used only where all ranks that
+/// decide see the same gradient; otherwise the host decides and sets the numbers.
 class StepGate {
  public:
   explicit StepGate(OptimiserSection section, const StepNumbers& numbers = {});

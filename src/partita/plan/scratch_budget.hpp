@@ -11,8 +11,8 @@ constexpr bool plans_for_device = true;
 constexpr bool plans_for_device = false;
 #endif
 
-/// Most values of scratch of one kind: on a host, what fits into the caches of a core, and on a device, what
-/// keeps all of it busy.
+/// Most values of scratch of one kind: on a host, as many as fit into the caches of a core; on a
+/// device, as many as keep all of it busy.
 constexpr std::int64_t scratchBudget(std::int64_t on_host, std::int64_t on_device) {
   return plans_for_device ? on_device : on_host;
 }
@@ -25,8 +25,8 @@ constexpr std::int64_t paddedWidth(std::int64_t columns, std::int64_t padding = 
   return (columns + padding - 1) / padding * padding;
 }
 
-/// Groups of rows for which norms add up the gradients of their parameters one by one; 0: they are not
-/// grouped, because single threads compute rows.
+/// Number of groups of rows; norms first add up the gradients of their parameters within each
+/// group. 0: there are no groups, because single threads compute rows.
 constexpr std::int64_t normGroups(std::int64_t rows) {
 #if defined(PARTITA_DEVICE) || defined(PARTITA_ROW_TEAMS)
   constexpr std::int64_t rows_at_once = 4, most = 512; // enough to keep a device busy

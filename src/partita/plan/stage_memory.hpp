@@ -78,7 +78,7 @@ class StageBuffers {
 /// Bytes of one stage in the memory of its rank's device.
 struct StageMemory {
   std::int64_t parameters = 0;  ///< and running statistics, twice if steps may be skipped
-  std::int64_t gradients = 0;   ///< and a copy of them if sums over replicas use one
+  std::int64_t gradients = 0;   ///< and the buffers for their sums over replicas
   std::int64_t optimiser = 0;   ///< its state, or the buffers through which it is streamed
   std::int64_t activations = 0; ///< of live passes, their gradients, and scratch of losses and layers
   std::int64_t buffers = 0;     ///< of batches, messages (`frozen`: see ofFrozen) and checkpoints

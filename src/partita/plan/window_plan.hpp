@@ -16,7 +16,7 @@ struct WindowPlan {
   std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
   /// Places of an axis that windows see, with padding.
   std::int64_t seen(int a) const { return (out[a] - 1) * stride[a] + dilation[a] * (kernel[a] - 1) + 1; }
-  /// Does the padding before an image, if it is also that after it, give the outputs that are wanted?
+  /// Would the padding before an image, used after it as well, give the outputs that are wanted?
   bool evenlyPadded() const;
 };
 
@@ -53,12 +53,13 @@ struct ConvolutionPlan {
   bool packable() const;
   /// Rows of the batch that they get at once, about the same number each time.
   std::int64_t packedRows(std::int64_t rows) const;
-  /// The most of them for any batch of up to `rows`: 20 rows may be one part, and 21 two.
+  /// The most rows at once for any batch of up to `rows` rows: 20 rows may be taken at once, and 21
+  /// in two parts.
   std::int64_t mostPackedRows(std::int64_t rows) const;
   std::int64_t packedWeights() const; ///< the most values of the weights in such a format
 
-  /// Are there so few outputs that kernels of ours are faster on a host, which read the windows where they
-  /// lie?
+  /// Are there so few outputs that Partita's own kernels, which read the windows where they lie,
+  /// are faster on a host?
   bool narrow() const;
   std::int64_t paddedValues() const; ///< of a row that is copied with its padding; 0: it has none
   std::int64_t narrowRows(std::int64_t rows) const; ///< at once, which fit into the cache of a core

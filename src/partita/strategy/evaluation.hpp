@@ -19,10 +19,10 @@ double perplexityOf(const RunConfig& config, const Partition& partition, double 
 /// Receives what the joined network predicts on the ranks of the last stage that is used, batch by batch, in
 /// sample order.
 using OutputRows = std::function<void(const TypedMatrix& logits)>;
-/// Forward pass through the joined network across ranks: each stage decodes from the inputs it really gets,
-/// and the samples are divided among the replicas. If the joined network adds up its exits, the result of a
-/// stage is that of the sum up to it. Uses only the first `first_stages` stages; 0: all. Collective. Returns
-/// the same result on every rank.
+/// Forward pass through the joined network across ranks. Each stage predicts from the inputs that
+/// it gets in the joined network, and the samples are divided among the replicas. If the joined
+/// network adds up its exits, the result of a stage is that of the sum up to it. Uses only the
+/// first `first_stages` stages; 0: all. Collective. Returns the same result on every rank.
 Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
                           const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
                           const Dataset& set, const OutputRows& outputs = {}, int first_stages = 0);

@@ -24,8 +24,9 @@ struct Continued {
 /// A run that is ready to train: its plans and stages, where it begins, and a run directory that is prepared
 /// for it.
 struct BegunRun {
-  /// `deck`: for the ranks of `world`. The run begins at `start`, or where `continued` has met last.
-  /// `of_banner`: what is known of build and machine. Collective; throws UserError on every rank.
+  /// `deck`: for the ranks of `world`. The run begins at `start`, or at the last meeting of
+  /// `continued`. `of_banner`: what is known about build and machine. Collective; throws UserError
+  /// on every rank.
   BegunRun(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
            const RunDirectory& directory, const RunStart& start, Provenance of_banner, Continued& continued);
 

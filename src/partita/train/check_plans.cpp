@@ -97,7 +97,7 @@ void checkStageCount(const RunConfig& config, int stages, int wanted) {
                     ": only the last stage predicts classes, because the network was trained as one");
   if (labels->loss == StageLoss::mse)
     throw UserError("--stages " + std::to_string(wanted) +
-                    R"(: stages trained with strategy/loss = "mse" give no logits; "prototype" does)");
+                    R"(: stages trained with strategy/loss = "mse" give no logits; "prototype" stages do)");
 }
 
 void checkLabels(const Partition& partition, const DataSets& sets) {

@@ -9,9 +9,9 @@
 
 namespace partita {
 
-/// Keeps ranks that train independently close together: no rank gets further ahead of the slowest than the
-/// slowest advances in half a second, or two steps. Otherwise a run could not stop until the slowest has
-/// caught up.
+/// Keeps ranks that train independently close together: no rank gets further ahead of the slowest
+/// than the slowest advances in half a second, or two steps if that is more. Otherwise a run could
+/// not stop until the slowest has caught up.
 ///
 /// Ranks send rank 0 their step several times per second, and at once if they have to wait; rank 0 sends all
 /// ranks the step up to which they may go. The slowest never has to wait once its step is known, because its

@@ -107,7 +107,7 @@ void refuseOtherCheckpoints(const std::string& run_directory) {
     if (name.filename() != checkpoint_folder || fs::equivalent(other, run_directory, ignored)) continue;
     if (holdsRun(other))
       throw UserError(folder + ": leads to the checkpoints of another run, in '" + other +
-                      "'; remove this link, and name one of them with -r to start from it");
+                      "'; remove this link; to start from a checkpoint there, name it with -r");
   }
 }
 

@@ -9,7 +9,8 @@ namespace partita {
 /// was ignored from the start (nohup).
 class Signals {
  public:
-  /// Records SIGUSR1, which would end the process. Call first of all: MPI takes a while to start.
+  /// Records SIGUSR1, which would otherwise end the process. Call this before anything else: MPI
+  /// takes a while to start.
   static void recordRequests();
   /// Records the signals to stop, too.
   static void listen();

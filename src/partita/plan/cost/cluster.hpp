@@ -99,8 +99,9 @@ struct Cluster {
   double slowdown(double ranks) const;
   /// The same for the groups into which the ranks of a run are divided, relative to that with all of them.
   CoreSharing sharing(std::int64_t groups, std::int64_t ranks) const;
-  /// A plan is worth a change if it takes less than this fraction of the other one's time. Predictions that
-  /// differ by less say nothing; they are less exact if ranks share cores.
+  /// Changing to a plan is worthwhile if it takes less than this fraction of the other one's time.
+  /// Smaller differences between predictions mean nothing; predictions are less exact if ranks
+  /// share cores.
   double worthwhile(std::int64_t ranks) const { return sharing(ranks, ranks).at_once > 0 ? 0.95 : 0.98; }
   /// The link from stage `group` of `groups` to the next one, if each of `copies` pipelines has ranks that
   /// follow one another. A step waits for the slowest of them, so it lies within a node only if all do.

@@ -15,10 +15,11 @@ struct RunEvidence {
   double sums = 0.0;    ///< seconds that this rank waits for sums of gradients or parameters
 };
 
-/// Changes a cluster so that its predictions agree with runs. It adapts the seconds per sample of each
-/// network. If ranks have waited longer for sums than predicted, it adapts the fraction of messages that
-/// computing hides; if they have waited less, or longer than the messages take, the times of messages. If
-/// runs disagree, the median counts. Returns the changes, one per line.
+/// Changes a cluster so that its predictions agree with runs. It adapts the seconds per sample of
+/// each network. If ranks have waited longer for sums than predicted, it adapts the fraction of
+/// messages that computing hides. If they have waited less, or longer than the messages take, it
+/// adapts the times of messages. If runs disagree, the median counts. Returns the changes, one per
+/// line.
 std::vector<std::string> refine(Cluster& cluster, const std::vector<RunEvidence>& runs);
 
 } // namespace partita

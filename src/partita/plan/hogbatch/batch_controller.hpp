@@ -57,10 +57,11 @@ class BatchController {
   /// Examples that a worker with `lanes` lanes gets now.
   std::int64_t batch(std::size_t group, std::int64_t lanes) const;
 
-  /// A worker of the group with `lanes` lanes has ended a batch, of which `updates` changed the model: fewer
-  /// than `lanes` if the batch was short or updates were dropped. May change sizes, unless `more`: reports of
-  /// later batches of this worker came with this one. Together they count as one batch where chance matters,
-  /// because those of other workers may just not have arrived.
+  /// A worker of the group with `lanes` lanes has ended a batch, of which `updates` changed the
+  /// model: fewer than `lanes` if the batch was short or updates were dropped. May change sizes,
+  /// unless `more` is set: it means that this worker has sent reports of later batches along with
+  /// this one. Where chance matters, such batches count as one, because the reports of other
+  /// workers may only be late.
   void finished(std::size_t group, std::int64_t lanes, std::int64_t updates, std::int64_t examples,
                 double seconds, bool more = false);
   /// A worker of the group with `lanes` lanes is lost. Groups without lanes no longer count.
@@ -79,9 +80,9 @@ class BatchController {
   void resplit();
 
   const std::vector<GroupState>& state() const { return _states; }
-  /// Continues from a state of the same groups, whose bounds may have been others: each size becomes the
-  /// nearest within the present ones, or with `synchronous` keeps its proportion to the others. Throws
-  /// std::logic_error if there are more or fewer groups.
+  /// Continues from a state of the same groups, whose bounds may have been different: each size
+  /// becomes the nearest within the present bounds, or with `synchronous` keeps its proportion to
+  /// the others. Throws std::logic_error if there are more or fewer groups.
   void restore(const std::vector<GroupState>& states);
 
  private:

@@ -14,9 +14,9 @@ struct PartMessage {
   std::int64_t bytes = 0;
   std::string place;     ///< of the layer that needs it, "layer3.1"; or "loss"
   bool backward = false; ///< is it sent for gradients?
-  /// The layer that computes while the message travels: the gradients of its parameters, see
-  /// `hiddenExchange`, or in the forward pass its interior. Null: none. It belongs to the stage that the
-  /// messages are listed for.
+  /// The layer that computes while the message travels: in the backward pass the gradients of its
+  /// parameters (see HiddenExchange), in the forward pass its interior. Null: none. The layer
+  /// belongs to the stage for which the messages are listed.
   const LayerPlan* hidden_behind = nullptr;
 };
 

@@ -31,13 +31,13 @@ class DeckPlacer {
   /// `model` predicts a deck in exact mode. `microbatches`: as the deck sets them; 0: 1, 2, 4 or 8.
   DeckPlacer(const CostModel& model, const Cluster& cluster, std::int64_t microbatches);
 
-  /// The fastest plan on at most `ranks` ranks; empty if none fits into the memory of a rank. For each number
-  /// of replicas and microbatches, cuts come from PHAZE's placement, and for each number of stages from
-  /// balancing. Good cuts are moved as long as a rough estimate of the step becomes shorter, and the best
-  /// ones as long as the predicted step does. Instead of another plan for all ranks, a stage per rank with
-  /// cuts by FLOPs is kept unless it is predicted to be clearly slower (Cluster::worthwhile). The placement
-  /// has a simpler model of memory than the program; if its cuts need too much, it is repeated with less
-  /// memory.
+  /// The fastest plan on at most `ranks` ranks; empty if none fits into the memory of a rank. For
+  /// each number of replicas and microbatches, cuts come from PHAZE's placement, and for each
+  /// number of stages from balancing. Good cuts are moved as long as a rough estimate of the step
+  /// becomes shorter, and the best ones as long as the predicted step does. If the best plan uses
+  /// all ranks, one with a stage per rank and cuts by FLOPs is taken instead, unless it is
+  /// predicted to be clearly slower (Cluster::worthwhile). The placement has a simpler model of
+  /// memory than the program; if its cuts need too much, it is repeated with less memory.
   std::optional<DeckPlacement> fastest(std::int64_t ranks) const;
   /// Sets step and memory of a plan. Throws UserError if `train` would refuse it.
   void price(DeckPlacement& plan) const;

@@ -50,7 +50,7 @@ bool isPipeline(CostStrategy strategy);
 bool cutsNetwork(CostStrategy strategy);
 /// Is its cost that of a plan of this program, with its cuts, grid and memory?
 bool isOwn(CostStrategy strategy);
-/// Does it train otherwise than one rank would, so that the accuracy may differ?
+/// Does it train differently from a single rank, so that the accuracy may differ?
 bool mayChangeAccuracy(CostStrategy strategy);
 
 template <>

@@ -74,7 +74,8 @@ void HogbatchPlan::checkRanks(const StrategySection& section, int ranks) const {
   const std::int64_t workers = ranks - 1;
   if (!s.replay.empty()) {
     if (ranks == 1) return;
-    throw UserError("--replay: one rank repeats the work of all, not " + std::to_string(ranks));
+    throw UserError("--replay: a single rank repeats the work of all workers; start 1 rank, not " +
+                    std::to_string(ranks));
   }
   if (workers < 1)
     throw UserError(

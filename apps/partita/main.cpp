@@ -193,6 +193,10 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
 
 int rank_of_this = 0;
 
+[[noreturn]] void endForMemory() {
+  endJob(rank_of_this, "not enough memory; -n shows what each rank needs", exit_failure);
+}
+
 /// An error on this rank alone ends the job, without unwinding: messages under way and the thread that writes
 /// a checkpoint still read memory that destructors would free.
 [[noreturn]] void endByException() {
@@ -203,9 +207,11 @@ int rank_of_this = 0;
   } catch (const UserError& error) {
     endJob(rank_of_this, error.what(), error.bySystem() ? exit_failure : exit_user_error);
   } catch (const std::bad_alloc&) {
-    endJob(rank_of_this, "not enough memory; -n shows what each rank needs", exit_failure);
+    endForMemory();
   } catch (const std::exception& error) {
-    endJob(rank_of_this, error.what(), exit_failure);
+    const std::string what = error.what();
+    if (what.find("failed to allocate") != std::string::npos) endForMemory(); // several lines of Kokkos
+    endJob(rank_of_this, what, exit_failure);
   } catch (...) { // reported below
   }
   endJob(rank_of_this, "ended without an error message; this is a defect, please report it", exit_failure);

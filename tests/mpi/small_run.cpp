@@ -49,7 +49,7 @@ Partition partitionOf(const RunConfig& config, const DataSets& sets) {
 
 std::unique_ptr<SharedWindow> windowOf(const RunConfig& config, const Partition& partition,
                                        const Grid& grid) {
-  const std::int64_t bytes = modelWindowBytes(config, partition, grid.world().size());
+  const std::int64_t bytes = rulesOf(config.strategy).windowBytes(config, partition, grid.world().size());
   return bytes == 0 ? nullptr : std::make_unique<SharedWindow>(grid.world(), bytes);
 }
 
@@ -72,7 +72,7 @@ SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck, const Deal&
            chooseMessagePaths(config)),
       window(windowOf(config, partition, grid)),
       stages(makeLocalStages(config, partition, grid, sets.classes,
-                             memoryOfWorker(config, partition, grid, window.get()))) {
+                             rulesOf(config.strategy).givenMemory(config, partition, grid, window.get()))) {
   if (grid.group() > 0 || !grid.ownsStages())
     return; // other ranks have no features, so nothing can depend on them
   sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
@@ -94,7 +94,7 @@ SmallRun& SmallRun::train(StepControl& control) {
                            std::filesystem::temp_directory_path().string(),
                            window.get(),
                            decisions_file};
-  const std::unique_ptr<Strategy> strategy = makeStrategy(context);
+  const std::unique_ptr<Strategy> strategy = rulesOf(config.strategy).make(context);
   strategy->run(ExecSpace());
   if (const auto* pipeline = dynamic_cast<const PipelineTraining*>(strategy.get()))
     most_live = pipeline->mostLive();

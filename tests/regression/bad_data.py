@@ -250,6 +250,19 @@ class OtherData(support.RunTest):
         folder = self.folder / "run"
         support.train(folder, self.deck)
         self.assertDone(run("evaluate", folder, "data/samples=7", "data/test_samples=5"))
+        self.assertDone(run("evaluate", folder, "training/batch=16777216"))
+
+    def test_samples_of_another_shape(self):
+        for name, width in (("train.txt", 2), ("wide.txt", 3)):
+            self.write(name, "".join(f"{i % 2} 1:{i} {width}:{i % 3}\n" for i in range(40)))
+        deck = self.write("libsvm.toml", LIBSVM_DECK)
+        folder = self.folder / "run"
+        support.train(folder, deck, f"data/path={self.folder}", "data/test_file=train.txt", "strategy/kind=joint")
+        self.assertRefused(run("evaluate", folder, "data/test_file=wide.txt"),
+                           "wide.txt: samples have 3 values, but the network was trained on 2")
+        support.train(folder, self.deck, support.IMAGES, "data/image_size=12", "strategy/kind=joint", "--overwrite")
+        self.assertRefused(run("evaluate", folder, "data/image_size=20"),
+                           "samples have 400 values, but the network was trained on 144")
 
 
 if __name__ == "__main__":

@@ -378,7 +378,7 @@ class Outputs(support.RunTest):
             self.assertEqual(tuple(output.shape[1:]), logits.shape[1:])
         for rows in (1, 7):
             self.assertClose(session.run(["logits"], {"features": own["features"][:rows]})[0], logits[:rows])
-        if "training/loss=mse" in overrides:
+        if "training/loss=mse" in overrides and not stages:
             self.assertEqual(names, ["logits"])
         else:
             self.assertClose(found["probabilities"], softmax(found["logits"]))
@@ -390,10 +390,26 @@ class Outputs(support.RunTest):
                 for stages in (1, 3) if exits == "none" else (3, 4):
                     with self.subTest(labels=labels, exits=exits, stages=stages):
                         self.check(deck, 0, ("--stages", str(stages)))
+        self.check(("strategy/labels=orthogonal", "training/loss=mse", *FOUR), 0, ("--stages", "1"))
+
+    def test_weights_of_exits(self):
+        """Those of the whole network say nothing about one that ends early; a checkpoint has none."""
+        folder = self.folder / "run"
+        train(folder, self.deck, *FOUR, "strategy/exits=fitted", "data/validation=0.2", "checkpoint/every=2")
+        for stages, equal in (("2", True), ("4", False)):
+            self.assertDone(run("export", folder, "-o", self.folder / "x.npz", "--stages", stages))
+            steps = [name.decode() for name in numpy.load(self.folder / "x.npz")["operations"]]
+            weights = [float(step.split()[1]) for step in steps if step.startswith("exit ")]
+            self.assertEqual(len(weights), int(stages))
+            self.assertEqual(weights == [1 / len(weights)] * len(weights), equal)
+        checkpoint = max((folder / "checkpoints").iterdir())
+        self.assertIn("has no fitted weights of exits", run("evaluate", checkpoint).stderr)
+        self.assertRefused(run("evaluate", folder, "strategy/stages=2", "strategy/cuts=[2]"),
+                           "has the weights of 4 exits, but the network has 2 stages")
 
     def test_an_early_end_has_the_accuracy_of_its_stage(self):
-        for exits in ("none", "sum"):
-            summary = train(self.folder / "run", self.deck, *FOUR, f"strategy/exits={exits}", ranks=2)
+        for exits in ("none", "sum", "fitted"):
+            summary = train(self.folder / "run", self.deck, *FOUR, f"strategy/exits={exits}", "data/validation=0.2", ranks=2)
             accuracy = summary["stage_accuracy"]
             self.assertEqual(len(accuracy), 4)
             for stages, ranks in ((1, 4), (2, 1), (2, 2), (3, 4), (4, 2)):

@@ -186,6 +186,10 @@ class Workers(RunOfWorkers):
         log, common = self.folder / "run" / "decisions.csv", ["run/decisions=true", "checkpoint/every=15", "run/epochs=2"]
         for folder in ("run", "second"):
             self.train(*common, folder=folder)
+        rows = [row.split(",") for row in log.read_text().splitlines()]
+        self.write("batch.csv", "\n".join(",".join(row) for row in (*rows[:2], [rows[1][0], *rows[2][1:]], *rows[3:])) + "\n")
+        self.write("samples.csv", "\n".join(",".join(row) for row in
+                                            (*rows[:2], rows[2][:2] + rows[1][2:4] + rows[2][4:], *rows[3:])) + "\n")
         wanted = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
 
         def refused(*words, ranks=1, warnings=0):
@@ -197,6 +201,8 @@ class Workers(RunOfWorkers):
         deck, run_directory = self.folder / "run" / "deck.toml", self.folder / "run"
         self.assertIn("is in the run directory", refused(deck, "--replay", log, "-d", run_directory, "--overwrite"))
         self.assertIn("is not a decisions.csv", refused(deck, "--replay", deck, "-d", run_directory, "--overwrite"))
+        for name in ("batch.csv", "samples.csv"):
+            self.assertIn("repeats a batch or samples of update", refused(deck, "--replay", self.folder / name))
         for epochs in (1, 3):
             self.assertIn("has 30 steps, but the deck", refused(deck, "--replay", log, f"run/epochs={epochs}"))
         again = [self.deck, *WORKERS, *common]

@@ -130,8 +130,9 @@ with h5py.File(sys.argv[1], "r+") as file:
             self.skipTest("there is no h5py")
         train(self.folder / "run", self.deck, "checkpoint/every=15")
         crafted = self.folder / "crafted.h5"
-        for name in ("step", "run_step"):
-            for value in (-1, 10**11 + 1, 2**62):
+        for name, values in (("step", (-1, 10**11 + 1, 2**62)), ("run_step", (-1, 10**11 + 1, 2**62)),
+                             ("stage", (-1, 2**62)), ("bytes_between_stages", (-1,))):
+            for value in values:
                 with self.subTest(f"{name} {value}"):
                     shutil.copy(checkpoints(self.folder / "run")[15], crafted)
                     subprocess.run([self.PYTHON, "-c", self.EDIT, crafted, name, str(value)], check=True)

@@ -86,9 +86,12 @@ class Search(support.RunTest):
         state = self.folder / "state"
         self.search("--state", state)
         lines = state.read_text().splitlines()
-        words = lines[1].split()
+        words = lines[1].split()[:-1]
         words[2] = "0x1p-20"  # the time of the first answer
-        state.write_text("\n".join([lines[0], " ".join(words), *lines[2:]]) + "\n")
+        check = 0xcbf29ce484222325  # FNV-1a
+        for byte in " ".join(words).encode():
+            check = (check ^ byte) * 0x100000001b3 % 2**64
+        state.write_text("\n".join([lines[0], " ".join([*words, f"{check:016x}"]), *lines[2:]]) + "\n")
         answers = json.loads(self.search("--state", state, "--json", "-"))["cases"][0]["answers"]
         self.assertEqual(answers["0"]["small"]["time"], 2.0 ** -20)
 
@@ -225,6 +228,11 @@ memory = 8e6
             result = subprocess.run([*script, file, *options], capture_output=True, text=True, timeout=60)
             self.assertEqual(result.returncode, code, result.stderr)
             self.assertTrue(page.read_text().startswith(begin))
+
+    def test_values_larger_than_the_smallest_memory(self):
+        self.spec = self.write("wide.toml", SPEC.format(deck=ROOT / "input-decks" / "gpt-char.toml")
+                               + "[estimator]\nbytes_per_value = 1000.0\n")
+        self.assertIn("accelerator:", self.search())
 
     def test_refusals(self):
         self.assertRefused(run("plan", "search"), "SPEC is required")

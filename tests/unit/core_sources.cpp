@@ -161,7 +161,7 @@ TEST_CASE("No kernel has the name of a region", "[core]") {
 
 TEST_CASE("The pages of the rooms name the rooms that they use", "[core]") {
   // Each room uses some of those before it.
-  const std::vector<std::string> order{"config", "plan",  "core", "data",     "comm", "kernels",
+  const std::vector<std::string> order{"config", "plan",  "core", "comm",     "data", "kernels",
                                        "nn",     "optim", "io",   "strategy", "train"};
   std::map<std::string, std::set<std::string>> used;
   for (const auto& [room, path] : findAll(programSources(), "#include \"partita/(\\w+)/")) {
@@ -234,6 +234,19 @@ TEST_CASE("Nobody but a strategy's own plan and folder asks which strategy runs"
   for (const auto& [test, path] :
        findAll(others, "(StrategyKind::\\w+|StageInput::\\w+|kind [!=]= Strategy\\w+)"))
     if (choose.count(path.filename().string()) == 0) FAIL_CHECK(path << ": " << test);
+  // A strategy is reached through its plan and its rules. Exceptions: what predicts or repeats workers, the
+  // mark of a log, stages that have labels, and the forms of the cost model.
+  const std::set<std::string> include{"worker_forecast.hpp", "calibrate.cpp",       "train.cpp",
+                                      "own_files.hpp",       "local_stage.cpp",     "prediction.hpp",
+                                      "cost_model.cpp",      "rank_strategies.cpp", "run_context.hpp"};
+  for (const auto& [folder, path] :
+       findAll(others,
+               "#include \"partita/((?:strategy|plan)/(?:hogbatch|sil|local_sgd|pipeline|strategies)/)")) {
+    const std::string place = path.generic_string();
+    const bool own =
+        place.find("/hogbatch/") != std::string::npos || place.find("/local_sgd/") != std::string::npos;
+    if (!own && include.count(path.filename().string()) == 0) FAIL_CHECK(path << ": includes " << folder);
+  }
   // The settings of one kind matter to its plan and its folder, and to what predicts it.
   for (const auto& [setting, path] : findAll(others, "(strategy\\.(?:hogbatch|local_sgd|sil)\\b[.\\w]*)")) {
     const std::string place = path.generic_string();

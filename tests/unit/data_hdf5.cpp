@@ -2,8 +2,12 @@
 #include "partita/data/hdf5_data.hpp"
 #include "partita/data/load_data.hpp"
 
+#include <array>
+#include <cstdio>
+#include <fcntl.h>
 #include <limits>
 #include <numeric>
+#include <unistd.h>
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -48,6 +52,8 @@ class Hdf5Writer {
         H5Dcreate2(_file.get(), name.c_str(), type, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
     REQUIRE(set);
   }
+
+  hid_t id() const { return _file.get(); }
 
  private:
   Hdf5File _file;
@@ -134,6 +140,69 @@ TEST_CASE("Virtual HDF5 data sets read their sources, or are refused", "[data]")
   CHECK(loaded() == std::vector<float>{3, 4, 5});
   write(".", "x");
   CHECK(loaded() == std::vector<float>{3, 4, 5});
+  Hdf5Writer(folder.path("source.h5")).addVirtual("x", H5T_NATIVE_FLOAT, {2, 3}, "source.h5");
+  write("source.h5", "");
+  CHECK_THAT(messageFor(alone), ContainsSubstring("'source.h5': is virtual and refers to itself"));
+}
+
+TEST_CASE("Parts of an HDF5 data set that were never written are reported", "[data]") {
+  const ScratchFolder folder;
+  DataSection alone = sectionOf(folder);
+  alone.test_file.clear();
+  const std::array<hsize_t, 2> sizes{2, 3}, one_row{1, 3};
+  const Hdf5Space space(H5Screate_simple(2, sizes.data(), nullptr)),
+      row(H5Screate_simple(2, one_row.data(), nullptr));
+  const auto write = [&](const Hdf5List& properties, bool fills) {
+    Hdf5Writer file(folder.path("train.h5"));
+    file.add("labels", H5T_NATIVE_INT, {2}, std::vector<int>{0, 1});
+    const Hdf5Dataset set(H5Dcreate2(file.id(), "features", H5T_NATIVE_FLOAT, space.get(), H5P_DEFAULT,
+                                     properties.get(), H5P_DEFAULT));
+    REQUIRE(set);
+    if (!fills) return;
+    const Hdf5Space first(H5Screate_simple(2, sizes.data(), nullptr));
+    const std::array<hsize_t, 2> begin{0, 0};
+    REQUIRE(H5Sselect_hyperslab(first.get(), H5S_SELECT_SET, begin.data(), nullptr, one_row.data(),
+                                nullptr) >= 0);
+    const std::vector<float> values = countUp(3);
+    REQUIRE(H5Dwrite(set.get(), H5T_NATIVE_FLOAT, row.get(), first.get(), H5P_DEFAULT, values.data()) >= 0);
+  };
+  const auto warned = [&] {
+    std::fflush(stderr);
+    const int stderr_before = dup(2),
+              file = open(folder.path("log").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    dup2(file, 2);
+    loadData(alone, 1, Need::everything);
+    dup2(stderr_before, 2);
+    close(stderr_before);
+    close(file);
+    return folder.read("log").find("'features': parts of it have never been written") != std::string::npos;
+  };
+  SECTION("chunks") {
+    const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_chunk(properties.get(), 2, one_row.data()) >= 0);
+    write(properties, true);
+    CHECK(warned());
+  }
+  SECTION("a virtual data set") {
+    Hdf5Writer(folder.path("source.h5")).add("x", H5T_NATIVE_FLOAT, {1, 3}, countUp(3));
+    const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
+    const Hdf5Space first(H5Screate_simple(2, sizes.data(), nullptr));
+    const std::array<hsize_t, 2> begin{0, 0};
+    REQUIRE(H5Sselect_hyperslab(first.get(), H5S_SELECT_SET, begin.data(), nullptr, one_row.data(),
+                                nullptr) >= 0);
+    REQUIRE(H5Pset_virtual(properties.get(), first.get(), "source.h5", "x", row.get()) >= 0);
+    write(properties, false);
+    CHECK(warned());
+  }
+  SECTION("an external file") {
+    const std::string raw = folder.write("raw", std::string(20, 'a'));
+    const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_external(properties.get(), raw.c_str(), 0, H5F_UNLIMITED) >= 0);
+    write(properties, false);
+    CHECK_THAT(messageFor(alone), ContainsSubstring("which is too short"));
+    folder.write("raw", std::string(24, 'a'));
+    CHECK_FALSE(warned());
+  }
 }
 
 TEST_CASE("HDF5 limits and labels alone", "[data]") {

@@ -35,6 +35,7 @@ TEST_CASE("LIBSVM text is read exactly", "[data]") {
   CHECK(text.rows.columns == std::vector<std::uint32_t>{0, 2, 3, 1, 3});
   CHECK(text.rows.values == std::vector<float>{0.5F, -20.0F, 7.0F, 0.25F, 0.0F});
   CHECK(text.width == 4);
+  CHECK(parseLibsvm("\xEF\xBB\xBF+1 1:0.5\n", "f").labels == std::vector<std::int32_t>{1});
 }
 
 TEST_CASE("LIBSVM labels become ranks and the width is the larger of both files", "[data]") {

@@ -91,7 +91,7 @@ TEST_CASE("Byte pairs merge in the order of the vocabulary", "[data]") {
   DataSection section = textSection(folder, "aaabdaaabac", "aaabbbb");
   section.sequence = 2;
   section.vocabulary = "pairs.txt";
-  folder.write("pairs.txt", "# the example of Gage\n97 97\n256 97\r\n\n257 98\n");
+  folder.write("pairs.txt", "\xEF\xBB\xBF# the example of Gage\n97 97\n256 97\r\n\n257 98\n");
   const DataSets sets = loadData(section, 1, Need::everything);
   CHECK(sets.classes == 259);
   CHECK(rawRow(sets.train.features, 0) == std::vector<float>{258, 'd'}); // aaab d

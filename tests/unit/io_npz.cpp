@@ -123,6 +123,21 @@ TEST_CASE("An archive holds what was written, with its checksums", "[io]") {
   CHECK(numberAt(archive, directory + 16, 4) == numberAt(archive, 14, 4));
 }
 
+TEST_CASE("Members written in parts, some of them empty, have the same checksums", "[io]") {
+  const ScratchFolder folder;
+  const std::vector<float> values{1, 2, 3};
+  const auto write = [&](const std::string& name, bool in_parts) {
+    NpzWriter file(folder.path(name));
+    file.begin("x", "<f4", {3}, 12);
+    if (in_parts) file.write(nullptr, 0);
+    file.write(values.data(), 12);
+    if (in_parts) file.write(nullptr, 0);
+    file.commit();
+    return folder.read(name);
+  };
+  CHECK(write("parts.npz", true) == write("whole.npz", false));
+}
+
 TEST_CASE("What is not finished or cannot be written leaves no file", "[io]") {
   const ScratchFolder folder;
   folder.write("a.npz", "old");

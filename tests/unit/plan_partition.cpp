@@ -1,6 +1,6 @@
 #include "partita/plan/grid_plan.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/plan/strategies/sil.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -312,15 +312,15 @@ TEST_CASE("Every kind of labels has its side of the activation", "[plan]") {
   strategy.kind = StrategyKind::sil;
   for (const LabelKind kind : {LabelKind::uniform, LabelKind::binary, LabelKind::sparse, LabelKind::block}) {
     strategy.sil.labels = kind;
-    CHECK_FALSE(matchedBefore(strategy, 3));
+    CHECK_FALSE(planOf(strategy).matchedBefore(strategy, 3));
   }
   for (const LabelKind kind :
        {LabelKind::centred, LabelKind::gaussian, LabelKind::sign, LabelKind::orthogonal, LabelKind::etf}) {
     strategy.sil.labels = kind;
-    CHECK(matchedBefore(strategy, 3));
+    CHECK(planOf(strategy).matchedBefore(strategy, 3));
   }
   strategy.sil.match = Match::after;
-  CHECK_FALSE(matchedBefore(strategy, 3));
+  CHECK_FALSE(planOf(strategy).matchedBefore(strategy, 3));
 }
 
 TEST_CASE("Orthogonal labels need as many units as classes", "[plan]") {

@@ -277,6 +277,14 @@ TEST_CASE("Weights are divided in the grid of the deck", "[plan][parts]") {
   CHECK(middle("41") == std::vector<std::int64_t>{12, 2, 3, 3});
 }
 
+TEST_CASE("Only places of images and volumes are shared", "[plan][parts]") {
+  CHECK(placesDivisible({3, 4, 4}, {{1, 2, 2}}));
+  CHECK_FALSE(placesDivisible({3, 4, 1}, {{1, 2, 2}}));
+  CHECK(placesDivisible({3, 2, 4, 4}, {{2, 2, 2}}));
+  for (const Shape& shape : {Shape{8}, Shape{8, 4}, Shape{3, 2, 2, 4, 4}})
+    CHECK_FALSE(placesDivisible(shape, {{1, 1, 2}}));
+}
+
 TEST_CASE("Parts that do not fit are refused with the limit", "[plan][parts]") {
   CHECK(refusal(images, "filter", 11) ==
         "strategy/parts: 11 parts cannot share the 8 output channels of network/layers[0] (conv2d)");

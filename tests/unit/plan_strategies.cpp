@@ -41,7 +41,7 @@ TEST_CASE("A plan forgets what has no effect under it, once and for all", "[plan
     CHECK(writeDeck(effective(deck)) == writeDeck(deck));
     const StrategyPlan& plan = planOf(deck.strategy);
     CHECK(plan.stages(deck.strategy) == deck.strategy.stages);
-    CHECK((plan.labels(deck.strategy) == nullptr) == plan.gradientsCross());
+    CHECK(plan.adviceFor(deck.strategy).not_learning.empty() == plan.gradientsCross());
     CHECK_FALSE(plan.course(deck.strategy).empty());
     const Partition partition = planPartition(deck, planNetwork(deck.network, {16}, 10), 10);
     CHECK(partition.stages.size() == static_cast<std::size_t>(plan.stages(deck.strategy)));

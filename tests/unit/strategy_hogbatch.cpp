@@ -168,9 +168,12 @@ TEST_CASE("What is no log of decisions is refused with its place", "[hogbatch]")
   const std::string header = "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place\n",
                     good = "0,0,0,0,40,0,40,0,0,0.1,0,1\n";
   CHECK(complaint("time_s\n") == path + ": is not a decisions.csv of a run with run/decisions = true");
-  for (const char* wrong : {"0,0,0,0,40,0,40,0,0,0.1,0\n", "x,0,0,0,40,0,40,0,0,0.1,0,1\n", "\n",
-                            "0,0,0,0,0,0,40,0,0,0.1,0,1\n", "0,0,0,0,40,0,30,0,0,0.1,0,1\n",
-                            "0;0,0,0,40,0,40,0,0,0.1,0,1\n", "0,0,0,0,40,0,40,0,0,0.1,0,1,2\n"}) {
+  for (const char* wrong :
+       {"0,0,0,0,40,0,40,0,0,0.1,0\n", "x,0,0,0,40,0,40,0,0,0.1,0,1\n", "\n", "0,0,0,0,0,0,40,0,0,0.1,0,1\n",
+        "0,0,0,0,40,0,30,0,0,0.1,0,1\n", "0;0,0,0,40,0,40,0,0,0.1,0,1\n", "0,0,0,0,40,0,40,0,0,0.1,0,1,2\n",
+        "0,0,0,0,40,1,40,0,0,0.1,0,1\n", "0,99999999,0,0,40,0,40,0,0,0.1,0,1\n",
+        "0,0,0,0,40,0,40,0,0,-0.1,0,1\n", "0,0,0,0,40,0,40,0,0,0.1,-5,1\n",
+        "0,0,4611686018427387904,0,40,0,40,0,0,0.1,0,1\n"}) {
     INFO(wrong);
     CHECK(complaint(header + good + wrong + good) == path + ":3: is not a decision");
   }

@@ -191,7 +191,7 @@ bool LossWatch::filesAreDone() {
 }
 
 void LossWatch::leaveTheLost() {
-  if (static_cast<int>(_lost.size()) + 1 >= _comm.size()) fail("all workers are lost (strategy/tolerate)");
+  if (static_cast<int>(_lost.size()) + 1 >= _comm.size()) fail("all workers are lost");
   // Never freed: a rank that was given up may still receive it.
   auto* const order = new std::vector<int>(static_cast<std::size_t>(_comm.size()) + 1, 0);
   order->front() = _code;

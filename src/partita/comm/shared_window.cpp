@@ -32,8 +32,8 @@ SharedWindow::SharedWindow(const Communicator& world, std::int64_t bytes)
     int found = 0;
     PARTITA_MPI(MPI_Win_get_attr(_window, MPI_WIN_MODEL, static_cast<void*>(&model), &found));
     if (found == 0 || *model != MPI_WIN_UNIFIED)
-      throw UserError("the MPI library does not provide the shared memory that strategy/kind 'hogbatch' "
-                      "needs (MPI_WIN_UNIFIED)");
+      throw UserError("the MPI library does not provide the shared memory that this strategy needs "
+                      "(MPI_WIN_UNIFIED)");
   });
 }
 

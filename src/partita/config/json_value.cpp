@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_set>
 
 namespace partita::detail {
@@ -143,8 +144,10 @@ double JsonValue::number(double least, double most) const {
 }
 
 std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
-  const double number = this->number(static_cast<double>(least), static_cast<double>(most));
+  const double number = this->number(-std::numeric_limits<double>::max(), std::numeric_limits<double>::max());
   if (number != std::floor(number)) fail("must be a whole number");
+  if (number < static_cast<double>(least) || number > static_cast<double>(most))
+    fail("must be a number from " + std::to_string(least) + " to " + std::to_string(most));
   return _value->is_number_integer() ? _value->get<std::int64_t>() : static_cast<std::int64_t>(number);
 }
 

@@ -109,6 +109,11 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+std::string_view withoutByteOrderMark(std::string_view text) {
+  const std::string_view mark = "\xEF\xBB\xBF";
+  return text.substr(0, mark.size()) == mark ? text.substr(mark.size()) : text;
+}
+
 bool endsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }

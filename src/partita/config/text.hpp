@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace partita {
@@ -34,6 +35,9 @@ std::string counted(std::int64_t count, const std::string& noun);
 
 /// The parts of a text that `separator` terminates or separates: "x", "y" of "x,y" and "x,y,".
 std::vector<std::string> split(const std::string& text, char separator);
+
+/// Some editors put a mark (EF BB BF) before a text in UTF-8.
+std::string_view withoutByteOrderMark(std::string_view text);
 
 bool endsWith(const std::string& text, const std::string& end);
 

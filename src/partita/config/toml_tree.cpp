@@ -137,8 +137,7 @@ void refuseBareUnicode(const std::string& text) {
 } // namespace
 
 TomlNode parseToml(const std::string& text) {
-  const bool has_mark = text.compare(0, 3, "\xEF\xBB\xBF") == 0;
-  const std::string body = has_mark ? text.substr(3) : text;
+  const std::string body(withoutByteOrderMark(text));
   refuseLongKeys(body);
   refuseBareUnicode(body);
   try {

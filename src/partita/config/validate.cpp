@@ -165,7 +165,7 @@ void validateCutList(const StrategySection& s, std::int64_t layers, Diagnostics&
   d.check(std::adjacent_find(s.cuts.begin(), s.cuts.end(), std::greater_equal<>{}) == s.cuts.end(),
           {"strategy/cuts"}, "cuts must increase");
   for (const std::int64_t cut : s.cuts)
-    d.check(cut >= 1 && cut < layers, {"strategy/cuts", "network/layers"},
+    d.check(layers == 0 || (cut >= 1 && cut < layers), {"strategy/cuts", "network/layers"},
             "cut " + number(cut) + " is not inside the network (allowed 1 to " + number(layers - 1) +
                 "; the network has " + number(layers) + " layers)");
 }

@@ -1,5 +1,6 @@
 #include "partita/data/dataset.hpp"
 
+#include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/core/error.hpp"
 #include "partita/data/gzip_file.hpp"
@@ -158,6 +159,11 @@ Samples Samples::select(const std::vector<std::size_t>& rows) const {
 
 std::int64_t DataSets::width() const {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
+}
+
+void failWidth(const std::string& file, std::size_t width, const TrainedInput& trained) {
+  throw UserError(file + ": samples have " + std::to_string(width) +
+                  " values, but the network was trained on " + std::to_string(trained.width()));
 }
 
 void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const std::string& origin) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
+#include "partita/plan/shape.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -100,10 +101,16 @@ struct DataSets {
 
 /// The properties of its training data that a trained network needs to be given data in the same form.
 struct TrainedInput {
-  std::int64_t classes = 0, width = 0; ///< `width`: values per sample
+  std::int64_t classes = 0;
+  Shape shape; ///< of a sample
   std::vector<float> shift, scale;
   std::vector<std::int64_t> label_values; ///< see DataSets
+
+  std::size_t width() const { return static_cast<std::size_t>(valuesOf(shape)); } ///< values per sample
 };
+
+/// Throws UserError: the samples of a file have another number of values than those of the training.
+[[noreturn]] void failWidth(const std::string& file, std::size_t width, const TrainedInput& trained);
 
 /// Stages after the first one never use the features: their ranks load labels only.
 enum class Need { everything, labels_only };

@@ -4,10 +4,12 @@
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
+#include "partita/core/log.hpp"
 #include "partita/data/gzip_file.hpp"
 #include "partita/data/hdf5.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -48,7 +50,7 @@ struct Table {
 herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, void* names) {
   const Hdf5Object object(H5Oopen(group, name, H5P_DEFAULT));
   if (object && H5Iget_type(object.get()) == H5I_DATASET)
-    static_cast<std::vector<std::string>*>(names)->push_back(name);
+    static_cast<std::vector<std::string>*>(names)->push_back(printable(name));
   return 0;
 }
 
@@ -56,6 +58,13 @@ std::string hdf5Version() {
   unsigned int major = 0, minor = 0, release = 0;
   H5get_libversion(&major, &minor, &release);
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
+std::string nameOf(const Hdf5Dataset& dataset) {
+  const ssize_t size = H5Iget_name(dataset.get(), nullptr, 0);
+  std::string name(size > 0 ? size : 0, '\0');
+  if (size > 0) H5Iget_name(dataset.get(), name.data(), name.size() + 1);
+  return name;
 }
 
 /// Is there a group, or something else that is no data set?
@@ -88,8 +97,10 @@ Hdf5File openFile(const std::string& name) {
   return file;
 }
 
-/// Sources of virtual data sets that have been checked: files and names.
-using Sources = std::set<std::pair<std::string, std::string>>;
+/// Data sets on the way to the sources of a virtual one: files and names.
+struct Sources {
+  std::set<std::pair<std::string, std::string>> checked, under_way;
+};
 
 /// Where HDF5 looks for the file of a source that `file` names.
 std::vector<fs::path> sourcePlaces(const std::string& source, const fs::path& file) {
@@ -123,12 +134,58 @@ std::string findSource(const std::string& source, const std::string& file) {
   return {};
 }
 
-bool neverWritten(const Hdf5Dataset& dataset, const Hdf5List& properties) {
+void warnOfGaps(const std::string& place) {
+  Log::warning(place + ": parts of it have never been written, and read as its fill value");
+}
+
+hssize_t valuesOf(const Hdf5Dataset& dataset) {
   const Hdf5Space space(H5Dget_space(dataset.get()));
-  if (!space || H5Sget_simple_extent_npoints(space.get()) <= 0) return false;
-  if (H5Pget_external_count(properties.get()) > 0) return false;
+  return space ? H5Sget_simple_extent_npoints(space.get()) : 0;
+}
+
+/// Where a raw file ends before the values that are stored in it, HDF5 reads zeros without an error.
+void checkExternal(const Hdf5Dataset& dataset, const Hdf5List& properties, const std::string& place) {
+  const Hdf5Type type(H5Dget_type(dataset.get()));
+  hsize_t missing = static_cast<hsize_t>(valuesOf(dataset)) * H5Tget_size(type.get());
+  for (int part = 0; part < H5Pget_external_count(properties.get()); ++part) {
+    std::array<char, 4096> name{};
+    off_t offset = 0;
+    hsize_t size = 0;
+    if (H5Pget_external(properties.get(), part, name.size() - 1, name.data(), &offset, &size) < 0)
+      failRead(place);
+    const hsize_t wanted = std::min(size, missing);
+    std::error_code reason;
+    const std::uintmax_t bytes = fs::file_size(name.data(), reason);
+    if (!reason && bytes < static_cast<hsize_t>(offset) + wanted)
+      throw UserError(place + ": its values are in the file '" + name.data() + "', which is too short");
+    missing -= wanted;
+  }
+}
+
+/// Have some chunks never been written? The size of what is stored says nothing where it is compressed.
+bool lacksChunks(const Hdf5Dataset& dataset, const Hdf5List& properties) {
+#if H5_VERSION_GE(1, 10, 5)
+  const Hdf5Space space(H5Dget_space(dataset.get()));
+  std::array<hsize_t, H5S_MAX_RANK> sizes{}, chunk{};
+  hsize_t stored = 0, wanted = 1;
+  const int rank = H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr);
+  if (rank < 1 || H5Pget_chunk(properties.get(), rank, chunk.data()) != rank) return false;
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(rank); ++axis)
+    wanted *= (sizes[axis] + chunk[axis] - 1) / chunk[axis];
+  return H5Dget_num_chunks(dataset.get(), space.get(), &stored) >= 0 && stored < wanted;
+#else
+  (void)dataset, (void)properties;
+  return false;
+#endif
+}
+
+void checkWritten(const Hdf5Dataset& dataset, const Hdf5List& properties, const std::string& place) {
+  if (valuesOf(dataset) <= 0) return;
+  if (H5Pget_external_count(properties.get()) > 0) return checkExternal(dataset, properties, place);
   H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
-  return H5Dget_space_status(dataset.get(), &status) >= 0 && status == H5D_SPACE_STATUS_NOT_ALLOCATED;
+  if (H5Dget_space_status(dataset.get(), &status) < 0) return;
+  if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) throw UserError(place + ": has never been written");
+  if (H5Pget_layout(properties.get()) == H5D_CHUNKED && lacksChunks(dataset, properties)) warnOfGaps(place);
 }
 
 using NameOf = ssize_t (*)(hid_t, std::size_t, char*, std::size_t);
@@ -142,38 +199,51 @@ std::string virtualName(NameOf name_of, const Hdf5List& properties, std::size_t 
 }
 
 void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std::string& place,
-                 Sources& checked);
+                 Sources& sources);
 
 void checkSource(const std::string& source, const std::string& name, const std::string& file,
-                 const std::string& place, Sources& checked) {
+                 const std::string& place, Sources& sources) {
   if ((source + name).find('%') != std::string::npos) return; // "%b" stands for any number
   const std::string found = findSource(source, file);
   if (found.empty())
     throw UserError(place + ": is virtual, but its source file '" + source + "' is missing or not HDF5");
-  std::error_code ignored;
-  if (!checked.emplace(fs::canonical(found, ignored).string(), name).second) return;
   const Hdf5File opened(H5Fopen(found.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   const Hdf5Dataset dataset(opened ? H5Dopen2(opened.get(), name.c_str(), H5P_DEFAULT) : -1);
   if (!dataset)
     throw UserError(place + ": is virtual, but HDF5 cannot open its source '" + name + "' in the file '" +
                     source + "'");
-  checkStored(dataset, found, place + ": source '" + name + "' in '" + source + "'", checked);
+  checkStored(dataset, found, place + ": source '" + name + "' in '" + source + "'", sources);
 }
 
-/// Throws if HDF5 would read the fill value, without an error, because there are no data.
-void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std::string& place,
-                 Sources& checked) {
-  const Hdf5List properties(H5Dget_create_plist(dataset.get()));
-  if (!properties) failRead(place);
-  if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) {
-    if (neverWritten(dataset, properties)) throw UserError(place + ": has never been written");
-    return;
-  }
+void checkVirtual(const Hdf5Dataset& dataset, const Hdf5List& properties, const std::string& file,
+                  const std::string& place, Sources& sources) {
   std::size_t parts = 0;
   if (H5Pget_virtual_count(properties.get(), &parts) < 0) failRead(place);
-  for (std::size_t part = 0; part < parts; ++part)
+  hssize_t missing = valuesOf(dataset);
+  for (std::size_t part = 0; part < parts; ++part) {
     checkSource(virtualName(H5Pget_virtual_filename, properties, part),
-                virtualName(H5Pget_virtual_dsetname, properties, part), file, place, checked);
+                virtualName(H5Pget_virtual_dsetname, properties, part), file, place, sources);
+    const Hdf5Space mapped(H5Pget_virtual_vspace(properties.get(), part));
+    const hssize_t values = mapped ? H5Sget_select_npoints(mapped.get()) : -1;
+    if (values < 0) return; // without a limit
+    missing -= std::min(missing, values);
+  }
+  if (missing > 0) warnOfGaps(place);
+}
+
+/// Throws, or warns, if HDF5 would read the fill value without an error, because there are no data.
+void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std::string& place,
+                 Sources& sources) {
+  const Hdf5List properties(H5Dget_create_plist(dataset.get()));
+  if (!properties) failRead(place);
+  std::error_code ignored;
+  const std::pair key{fs::canonical(file, ignored).string(), nameOf(dataset)};
+  if (sources.under_way.count(key) > 0) throw UserError(place + ": is virtual and refers to itself");
+  if (!sources.checked.insert(key).second) return;
+  if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return checkWritten(dataset, properties, place);
+  sources.under_way.insert(key);
+  checkVirtual(dataset, properties, file, place, sources);
+  sources.under_way.erase(key);
 }
 
 Table openTable(hid_t file, const std::string& file_name, const std::string& name) {
@@ -191,8 +261,8 @@ Table openTable(hid_t file, const std::string& file_name, const std::string& nam
   table.sizes.resize(rank);
   if (rank > 0 && H5Sget_simple_extent_dims(space.get(), table.sizes.data(), nullptr) < 0)
     failRead(table.place);
-  Sources checked;
-  checkStored(table.id, file_name, table.place, checked);
+  Sources sources;
+  checkStored(table.id, file_name, table.place, sources);
   return table;
 }
 

@@ -1,6 +1,7 @@
 #include "partita/data/idx.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/core/available_memory.hpp"
 #include "partita/data/gzip_file.hpp"
 
 #include <algorithm>
@@ -82,7 +83,7 @@ Header readHeader(GzipFile& file, int fewest, int most) {
 }
 
 /// Reads `header.count` rows and keeps the first `kept`. Memory grows with the actual contents of the file,
-/// since the header may be wrong.
+/// since the header may be wrong. Throws UserError if the machine has too little.
 std::vector<std::uint8_t> readRows(GzipFile& file, const Header& header, std::size_t kept) {
   const std::uint64_t total = header.count * header.width, keep = kept * header.width;
   std::vector<std::uint8_t> out, block(std::min<std::uint64_t>(total, GzipFile::block_bytes));
@@ -90,6 +91,11 @@ std::vector<std::uint8_t> readRows(GzipFile& file, const Header& header, std::si
     const std::size_t wanted = std::min<std::uint64_t>(block.size(), total - done);
     const std::size_t got = file.read(block.data(), wanted);
     const std::uint64_t missing = keep - out.size();
+    const std::size_t room = out.size() + std::min<std::uint64_t>(got, missing);
+    if (room > out.capacity()) { // doubled, and copied meanwhile
+      requireMemory(2.0 * static_cast<double>(room), file.name());
+      out.reserve(std::min<std::uint64_t>(keep, 2 * room));
+    }
     out.insert(out.end(), block.begin(), block.begin() + std::min<std::uint64_t>(got, missing));
     done += got;
     if (got < wanted)

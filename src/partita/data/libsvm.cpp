@@ -183,7 +183,7 @@ std::vector<std::int64_t> distinctLabels(const std::vector<std::int32_t>& all) {
 } // namespace
 
 LibsvmText parseLibsvm(std::string_view text, const std::string& name) {
-  return Parser(text, name).parse();
+  return Parser(withoutByteOrderMark(text), name).parse();
 }
 
 LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput* trained) {
@@ -193,8 +193,11 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
   std::size_t width = std::max(train.text.width, test.text.width);
   if (width == 0) throw UserError(train.name + ": contains labels, but no features");
   const bool known = trained != nullptr && !trained->label_values.empty();
-  if (known)
-    width = std::max<std::size_t>(width, trained->width); // the last features may be missing in a file
+  if (known) {
+    for (const LibsvmFile* const file : {&train, &test})
+      if (file->text.width > trained->width()) failWidth(file->name, file->text.width, *trained);
+    width = trained->width(); // the last features may be missing in a file
+  }
   const std::vector<std::int64_t> distinct =
       known ? trained->label_values : distinctLabels(train.text.labels);
   if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)

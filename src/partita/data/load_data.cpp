@@ -245,6 +245,15 @@ void warnOfChannelsThatComeLast(const Shape& shape, const std::string& source) {
                std::to_string(shape[2]) + " pixels; if the channels come last, move them to the front");
 }
 
+/// Vectors may stand for images with as many values.
+void checkShape(const Shape& shape, const TrainedInput& trained, const std::string& source) {
+  if (static_cast<std::size_t>(valuesOf(shape)) != trained.width())
+    failWidth(source, static_cast<std::size_t>(valuesOf(shape)), trained);
+  if (shape.size() > 1 && trained.shape.size() > 1 && shape != trained.shape)
+    throw UserError(source + ": samples have the shape " + joined(shape, " x ") +
+                    ", but the network was trained on " + joined(trained.shape, " x "));
+}
+
 } // namespace
 
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
@@ -273,10 +282,7 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
   if (trained != nullptr) {
     sets.shift = trained->shift;
     sets.scale = trained->scale;
-    const std::size_t values = sets.shift.size();
-    if (values != sets.scale.size() || (values != 1 && static_cast<std::int64_t>(values) != sets.width()))
-      throw UserError(loaded.train.features_source + ": samples have " + std::to_string(sets.width()) +
-                      " values, but the network was trained on " + std::to_string(values));
+    checkShape(sets.shape, *trained, loaded.train.features_source);
   } else if (need == Need::everything) {
     const bool tokens = loaded.vocabulary > 0;
     const bool table = sets.shape.size() == 1 && !tokens;

@@ -1,5 +1,6 @@
 #include "partita/data/text.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/data/gzip_file.hpp"
 
@@ -101,6 +102,7 @@ class Merger {
 } // namespace
 
 BytePairs::BytePairs(std::string_view text, const std::string& name) {
+  text = withoutByteOrderMark(text);
   std::size_t line_number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());

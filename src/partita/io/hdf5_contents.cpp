@@ -50,12 +50,6 @@ std::vector<std::string> datasetNames(hid_t file, const std::string& path) {
   return names;
 }
 
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
-  return text;
-}
-
 bool hasSensibleSize(hid_t dataset, const std::vector<std::int64_t>& extents) {
   constexpr double most_by_deflate = 1100.0;
   const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset), "HDF5 cannot read a type");

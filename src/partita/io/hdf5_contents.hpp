@@ -16,9 +16,6 @@ namespace partita {
 /// deeper, as in a cycle, or hold anything else.
 std::vector<std::string> datasetNames(hid_t file, const std::string& path);
 
-/// Text from a file, adapted for a one-line message.
-std::string printable(std::string text);
-
 /// True for numbers or one text, if the stored bytes can decompress to the size that the data set claims.
 bool hasSensibleSize(hid_t dataset, const std::vector<std::int64_t>& extents);
 

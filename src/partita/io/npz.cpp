@@ -85,6 +85,7 @@ void ZipWriter::begin(const std::string& name, std::uint64_t bytes) {
 
 void ZipWriter::write(const void* data, std::size_t bytes) {
   PARTITA_REQUIRE(bytes <= _missing, "a member of an archive is longer than announced");
+  if (bytes == 0) return; // for a null pointer zlib returns the checksum of nothing
   ZipMember& member = _members.back();
   member.crc = static_cast<std::uint32_t>(crc32_z(member.crc, static_cast<const Bytef*>(data), bytes));
   _file.write(data, bytes);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -168,6 +169,31 @@ RunFacts RunFile::facts() const {
   return orDamaged([&] { return readFacts(); });
 }
 
+namespace {
+
+/// Can an optimiser be in this state?
+bool isPossible(const UpdateState& state) {
+  const auto counts = [](double number) { return number >= 0.0 && number < 1e18; };
+  return counts(state.steps) && counts(state.clean_steps) && state.loss_scale >= 0.0 &&
+         std::isfinite(state.loss_scale);
+}
+
+} // namespace
+
+/// Other programs may have written or changed the file.
+void RunFile::checkInput(const RunFacts& facts) const {
+  constexpr std::int64_t most = std::int64_t{1} << 31; // values per sample
+  std::int64_t values = 1;
+  for (const std::int64_t extent : facts.shape)
+    values = extent < 1 || extent > most / values ? most + 1 : values * extent;
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  const std::int64_t shifts = facts.shift.size();
+  if (facts.classes < 1 || facts.shape.empty() || values > most || facts.scale.size() != facts.shift.size() ||
+      (shifts != 1 && shifts != values) || !std::all_of(facts.shift.begin(), facts.shift.end(), is_finite) ||
+      !std::all_of(facts.scale.begin(), facts.scale.end(), is_finite))
+    throw UserError(_path + ": '/input' is inconsistent");
+}
+
 /// The deck is checked against its checksum before it is parsed.
 RunFacts RunFile::readFacts() const {
   RunFacts facts;
@@ -185,6 +211,7 @@ RunFacts RunFile::readFacts() const {
     facts.label_values = readAll<std::int64_t>("/input/labels", H5T_NATIVE_INT64);
   if (H5Lexists(_file.get(), "/exit_weights", H5P_DEFAULT) > 0)
     facts.exit_weights = readAll<double>("/exit_weights", H5T_NATIVE_DOUBLE);
+  checkInput(facts);
   const Hdf5Group group = checkedId<Hdf5Group>(H5Gopen2(_file.get(), "/provenance", H5P_DEFAULT),
                                                _path + ": has no '/provenance'");
   const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
@@ -209,7 +236,7 @@ RunProgress RunFile::readProgress() const {
   RunProgress progress;
   const bool recovers = readText(group.get(), "phase", _path) == "recovery";
   progress.position.phase = recovers ? RunPhase::recovery : RunPhase::training;
-  progress.position.stage = static_cast<int>(integer("stage"));
+  const std::int64_t stage = integer("stage");
   progress.position.step = integer("step");
   progress.run_step = integer("run_step");
   progress.samples = integer("training_samples");
@@ -234,9 +261,16 @@ RunProgress RunFile::readProgress() const {
                     scores / progress.stages == progress.replicas && scores % progress.stages == 0 &&
                     updates == progress.stages;
   const auto is_step = [](std::int64_t step) { return step >= 0 && step <= most_run_steps; };
+  const Traffic& sent = progress.traffic;
+  const std::int64_t least = std::min({sent.between_stages, sent.between_replicas, sent.evaluation,
+                                       sent.between_parts, sent.part_messages, progress.samples, stage});
+  const auto is_time = [](double seconds) { return seconds >= 0.0 && seconds < 1e12; };
   if (!fits || progress.per_epoch < 1 || !is_step(progress.position.step) || !is_step(progress.run_step) ||
-      progress.position.stage < 0 || progress.position.stage >= progress.stages)
+      least < 0 || stage >= progress.stages || !is_time(progress.elapsed_seconds) ||
+      !is_time(progress.training_seconds) || !is_time(progress.evaluation_seconds) ||
+      !std::all_of(progress.updates.begin(), progress.updates.end(), isPossible))
     throw UserError(_path + ": '/state' is inconsistent");
+  progress.position.stage = static_cast<int>(stage);
   return progress;
 }
 

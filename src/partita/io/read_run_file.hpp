@@ -46,6 +46,7 @@ class RunFile {
   Hdf5Dataset open(const std::string& dataset) const;
   std::string readDeck() const;
   RunFacts readFacts() const;
+  void checkInput(const RunFacts& facts) const;
   RunProgress readProgress() const;
   void refuseMissingFilter(hid_t dataset) const;
   template <class T>

@@ -32,8 +32,8 @@ class Score {
   struct Sums {
     double loss = 0.0, correct = 0.0, rows = 0.0;
     double bad_batch = 0.0; ///< first batch whose loss is not finite, counted from 1; 0: none
-    double meanLoss() const { return rows > 0 ? loss / rows : 0.0; }
-    double accuracy() const { return rows > 0 ? correct / rows : 0.0; }
+    double meanLoss() const { return loss / rows; } ///< NaN if there are no rows
+    double accuracy() const { return correct / rows; }
   };
   /// Reads and clears the sums. Waits for the device.
   Sums take(const ExecSpace& space);

@@ -2,7 +2,6 @@
 
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
-#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/plan/sum_buckets.hpp"
 
@@ -140,8 +139,10 @@ std::int64_t StageBuffers::ofEvaluation() const {
   const Stream activations{_stored, _stored};
   const std::int64_t in = _rows.pass * _stage.inputs(), out = _rows.pass * _stage.outputs();
   std::int64_t bytes = 2 * _rows.pass * _stage.positions * _device.real_bytes; // a Score
-  if (addsExits(_strategy)) {
-    const std::int64_t sums = _rows.pass * _stage.labelValues();
+  const JoinedForm joined = joinedForm(_strategy);
+  if (joined.adds_exits) {
+    const std::int64_t kinds = joined.fits_exits && _stage.stages > 1 ? 2 : 1; // equal weights, fitted ones
+    const std::int64_t sums = kinds * _rows.pass * _stage.labelValues();
     if (_place.first) bytes += sums * _device.real_bytes;
     if (_place.receives()) bytes += slots(_strategy.queue * sums, reals) + copies(sums, reals);
     if (_place.sends()) bytes += slots(_strategy.queue * sums, reals);

@@ -3,7 +3,6 @@
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/layers/table.hpp"
 #include "partita/plan/parts/hidden_exchange.hpp"
-#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -245,20 +244,19 @@ StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan
   stage.layers.assign(layers.begin() + first, layers.begin() + last);
   stage.sequence = isSequence(layers.back().out);
   stage.positions = stage.sequence ? layers.back().out[0] : 1;
+  const StrategyPlan& plan = planOf(strategy);
   Layers before(layers.begin(), layers.begin() + first);
-  if (!stage.last() && matchedBefore(strategy, weightLayers(before) + weightLayers(stage.layers))) {
+  if (!stage.last() && plan.matchedBefore(strategy, weightLayers(before) + weightLayers(stage.layers))) {
     if (LayerPlan* moved = lastActivation(stage.layers)) moved->spec.activation = Activation::identity;
   }
-  if (!stage.first() && matchedBefore(strategy, weightLayers(before))) {
+  if (!stage.first() && plan.matchedBefore(strategy, weightLayers(before))) {
     const LayerPlan* moved = lastActivation(before);
     stage.entrance = moved != nullptr;
     if (stage.entrance)
       stage.layers.insert(stage.layers.begin(), activationAfter(before.back(), moved->spec));
   }
-  const StrategyPlan& plan = planOf(strategy);
-  const bool own_losses = plan.labels(strategy) != nullptr;
   stage.real_input = stage.first() || plan.realInputs(strategy);
-  stage.has_loss = stage.last() || own_losses;
+  stage.has_loss = stage.last() || !plan.gradientsCross();
   plan.addOwnLoss(strategy, layers, stage);
   return stage;
 }

@@ -1,6 +1,13 @@
 #include "partita/plan/strategy_plan.hpp"
 
+#include "partita/config/user_error.hpp"
+
 namespace partita {
+
+void StrategyPlan::checkEarlyEnd(const StrategySection&, int wanted) const {
+  throw UserError("--stages " + std::to_string(wanted) +
+                  ": only the last stage predicts classes, because the network was trained as one");
+}
 
 void StrategyPlan::addOwnLoss(const StrategySection&, const std::vector<LayerPlan>&, StagePlan&) const {}
 

@@ -2,6 +2,7 @@
 
 #include "partita/config/run_config.hpp"
 #include "partita/plan/grid_plan.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/stage_memory.hpp"
 
@@ -14,6 +15,19 @@ namespace partita {
 /// What the banner says about a plan.
 struct PlanNotes {
   std::vector<std::string> lines, warnings;
+};
+
+/// How a network computes once its stages are joined.
+struct JoinedForm {
+  bool reencodes = false;  ///< is the activation at a cut replaced by posterior x labels?
+  bool adds_exits = false; ///< does it add up what its stages predict?
+  bool fits_exits = false; ///< are the weights of this sum fitted after the training?
+};
+
+/// The ends of warnings about stages with a loss of their own.
+struct StageAdvice {
+  std::string not_learning; ///< a stage is hardly better than chance
+  std::string forgetting;   ///< a stage alone is better than the joined network
 };
 
 /// What a strategy decides before training starts, and all that the rest of the program may ask about it: no
@@ -48,8 +62,20 @@ class StrategyPlan {
   /// Do gradients cross the cuts, so that the network learns as one? Otherwise each stage has a loss of its
   /// own.
   virtual bool gradientsCross() const = 0;
-  /// The settings of the synthetic labels that stages learn from; null if they use none.
-  virtual const SilSection* labels(const StrategySection&) const { return nullptr; }
+  /// How the joined network differs from the layers of the deck.
+  virtual JoinedForm joinedForm(const StrategySection&) const { return {}; }
+  /// Do stages learn targets that are drawn with the seed of the run?
+  virtual bool drawsTargets(const StrategySection&) const { return false; }
+  /// Is the stage before a cut trained on its output before the last activation, which then begins the next
+  /// stage? `weight_layers`: number of layers with weights before the cut.
+  virtual bool matchedBefore(const StrategySection&, std::int64_t weight_layers) const {
+    (void)weight_layers;
+    return false;
+  }
+  /// Does each part of a stage need whole activations at the cuts?
+  virtual bool wholeAtCuts(const StrategySection&) const { return false; }
+  /// Throws UserError if the network cannot end after `wanted` of its stages.
+  virtual void checkEarlyEnd(const StrategySection& section, int wanted) const;
   /// Do stages after the first ever get inputs in `Real` where their layers read 16 bits?
   virtual bool realInputs(const StrategySection&) const { return false; }
   /// Adds to a stage of the network `layers` what a loss of its own needs: head, decoder and the weights of
@@ -94,12 +120,18 @@ class StrategyPlan {
   virtual std::vector<std::string> keptStates(const StrategySection&, const StagePlan&) const { return {}; }
   /// Do these vectors change as a whole, bucket by bucket, like the state of an optimiser?
   virtual bool streamsKeptStates() const { return false; }
+  /// Steps with other messages than most: what they are called, and what stages learn from in them.
+  virtual std::vector<std::pair<std::string, StepKind>> otherSteps(const StrategySection&) const {
+    return {};
+  }
   /// What stages learn from, as text: a run can be continued with the same stages only if this is the same.
   virtual std::string course(const StrategySection& section) const = 0;
 
   /// What the banner prints: the speed-up that the cuts allow, and advice.
   virtual PlanNotes notes(const RunConfig& config, const Partition& partition,
                           const GridPlan& grid) const = 0;
+  /// What may help stages that do not learn alone; empty if stages do not learn alone.
+  virtual StageAdvice adviceFor(const StrategySection&) const { return {}; }
   /// What the summary prints besides the name of the strategy: key, value.
   virtual std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const;
 };
@@ -108,6 +140,10 @@ class StrategyPlan {
 const StrategyPlan& planOf(StrategyKind kind);
 inline const StrategyPlan& planOf(const StrategySection& section) {
   return planOf(section.kind);
+}
+
+inline JoinedForm joinedForm(const StrategySection& section) {
+  return planOf(section).joinedForm(section);
 }
 
 /// The deck as strategies see it: parameters without effect under the current strategy are reset.

@@ -7,7 +7,6 @@
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
 #include "partita/nn/softmax.hpp"
-#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <cmath>
@@ -24,7 +23,9 @@ Channel channelTo(const Grid& grid, int group, Tag tag, Precision stored) {
 }
 
 /// The samples of a replica on their way through the stages of this rank, batch by batch: from the previous
-/// rank, to the next one. If the joined network adds up what its stages predict, the sum travels with them.
+/// rank, to the next one. If the joined network adds up what its stages predict, the sum travels with them;
+/// if it does so with fitted weights, also the sum with these. Fitted weights are those of the whole network:
+/// a network that ends early has equal weights.
 class EvaluatedShare {
  public:
   EvaluatedShare(const RunConfig& config, Grid& grid, const Stages& stages, std::int64_t labels, int count);
@@ -37,14 +38,18 @@ class EvaluatedShare {
   bool last() const { return _grid.endStage() >= _count; }
   void openStreams(std::int64_t batches);
   TypedMatrix predictionsOf(const ExecSpace& space, LocalStage& stage);
+  /// Of all sums, for `rows` samples.
+  Matrix sums(std::int64_t rows) const { return topRows(_sums, rows * (_fitted ? 2 : 1)); }
 
   const RunConfig& _config;
   Grid& _grid;
   const Stages& _stages;
   int _count;
   std::int64_t _capacity, _labels;
-  bool _adds;
-  Matrix _sum; ///< [capacity, labels * classes]; empty unless exits are added
+  bool _adds, _fitted;
+  /// [samples, labels * classes] with equal weights, then the same with fitted ones; empty unless exits are
+  /// added.
+  Matrix _sums;
   std::unique_ptr<Receiver> _receiver, _sums_before;
   std::unique_ptr<Sender> _sender, _sums_after;
 };
@@ -52,14 +57,17 @@ class EvaluatedShare {
 EvaluatedShare::EvaluatedShare(const RunConfig& config, Grid& grid, const Stages& stages, std::int64_t labels,
                                int count)
     : _config(config), _grid(grid), _stages(stages), _count(count),
-      _capacity(passCapacity(config, grid.replicas())), _labels(labels), _adds(addsExits(config.strategy)) {
+      _capacity(passCapacity(config, grid.replicas())), _labels(labels),
+      _adds(joinedForm(config.strategy).adds_exits),
+      _fitted(_adds && count == grid.plan().stages && stages.front()->exit_weight.has_value()) {
   if (!_adds) return;
   const std::int64_t classes = stages.front()->stage.plan().layers.back().classes;
-  _sum = makeMatrix("partita::EvaluatedShare::sum", _capacity, labels * classes);
+  _sums = makeMatrix("partita::EvaluatedShare::sums", (_fitted ? 2 : 1) * _capacity, labels * classes);
 }
 
 void EvaluatedShare::openStreams(std::int64_t batches) {
-  const std::int64_t queue = _config.strategy.queue, sums = static_cast<std::int64_t>(_sum.extent(1));
+  const std::int64_t queue = _config.strategy.queue, sums = static_cast<std::int64_t>(_sums.extent(1)),
+                     rows_of_sums = static_cast<std::int64_t>(_sums.extent(0));
   const int group = _grid.group();
   if (group > 0) {
     const Stage& first = _stages.front()->stage;
@@ -68,7 +76,7 @@ void EvaluatedShare::openStreams(std::int64_t batches) {
                                    _capacity, first.inputs(), queue, batches);
     if (_adds)
       _sums_before = std::make_unique<Receiver>(channelTo(_grid, group - 1, Tag::exits, Precision::single),
-                                                _capacity, sums, queue, batches);
+                                                rows_of_sums, sums, queue, batches);
   }
   if (!last()) {
     const Stage& end = _stages.back()->stage;
@@ -76,7 +84,7 @@ void EvaluatedShare::openStreams(std::int64_t batches) {
                                        _capacity, end.outputs(), queue, _grid.traffic.evaluation);
     if (_adds)
       _sums_after = std::make_unique<Sender>(channelTo(_grid, group + 1, Tag::exits, Precision::single),
-                                             _capacity, sums, queue, _grid.traffic.evaluation);
+                                             rows_of_sums, sums, queue, _grid.traffic.evaluation);
   }
 }
 
@@ -86,16 +94,18 @@ TypedMatrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& st
   pass.training = false;
   const TypedMatrix own = stage.predict(space, pass, stage.outputForLoss(space, stage.tape));
   if (!_adds) return own;
-  const Matrix sum = topRows(_sum, stage.tape.rows);
-  const std::int64_t classes = static_cast<std::int64_t>(_sum.extent(1)) / _labels;
-  // Equal weights make the mean of the log-probabilities up to this stage.
-  const double share = 1.0 / (stage.index() + 1), weight = stage.exit_weight.value_or(share),
-               keep = stage.index() == 0  ? 0.0
-                      : stage.exit_weight ? 1.0
-                                          : 1.0 - share;
-  addLogSoftmax(space, own.inRowsOf(classes), static_cast<Real>(weight), static_cast<Real>(keep),
-                TypedMatrix(sum).inRowsOf(classes).real());
-  return sum;
+  const std::int64_t rows = stage.tape.rows, classes = static_cast<std::int64_t>(_sums.extent(1)) / _labels;
+  const auto add = [&](const Matrix& sum, double weight, double keep) {
+    addLogSoftmax(space, own.inRowsOf(classes), static_cast<Real>(weight), static_cast<Real>(keep),
+                  TypedMatrix(sum).inRowsOf(classes).real());
+  };
+  const Matrix equal = topRows(_sums, rows);
+  const double share = 1.0 / (stage.index() + 1);
+  add(equal, share, 1.0 - share); // the mean of the log-probabilities up to this stage
+  if (!_fitted) return equal;
+  const Matrix fitted = rowsFrom(_sums, rows, rows);
+  add(fitted, *stage.exit_weight, stage.index() == 0 ? 0.0 : 1.0);
+  return stage.last() ? fitted : equal;
 }
 
 void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dataset& set,
@@ -115,8 +125,8 @@ void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dat
     const Batch batch = reader.next(space);
     TypedMatrix flow = first ? TypedMatrix(batch.features) : _receiver->next(space);
     if (_sums_before != nullptr) {
-      const TypedMatrix sums = _sums_before->next(space);
-      copyValues(space, sums, topRows(_sum, sums.rows));
+      const TypedMatrix before = _sums_before->next(space);
+      copyValues(space, before, topRows(_sums, before.rows));
     }
     TypedMatrix predictions;
     for (std::size_t s = 0; s < _stages.size() && _stages[s]->index() < _count; ++s) {
@@ -127,7 +137,7 @@ void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dat
       stage.loss->evaluate(space, predictions, {batch.labels, Matrix()}, Real(1), Matrix(), scores[s]);
     }
     if (_sender != nullptr) _sender->send(space, flow);
-    if (_sums_after != nullptr) _sums_after->send(space, topRows(_sum, flow.rows));
+    if (_sums_after != nullptr) _sums_after->send(space, sums(flow.rows));
     if (last() && outputs) outputs(predictions);
   }
   for (Sender* const sender : {_sender.get(), _sums_after.get()})

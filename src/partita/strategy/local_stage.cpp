@@ -1,108 +1,14 @@
 #include "partita/strategy/local_stage.hpp"
 
 #include "partita/data/order.hpp"
-#include "partita/plan/layer_rules.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
-#include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/sil.hpp"
-#include "partita/plan/strategies/sil_heads.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/sil/starting_values.hpp"
 
 namespace partita {
 
 namespace {
-
-/// Null if stages have no labels of their own.
-const SilSection* labelSettings(const RunConfig& config) {
-  return planOf(config.strategy).labels(config.strategy);
-}
-
-/// The last leaf with parameters, if only pooling and flattening follow it; null if the stage ends
-/// differently, for example with a sum of branches.
-const LayerPlan* lastLinear(const std::vector<LayerPlan>& layers) {
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    if (layer->rules().residual()) return nullptr;
-    if (layer->group()) return lastLinear(layer->body);
-    if (layer->parameters() > 0) return &*layer;
-    if (layer->spec.activation != Activation::identity) return nullptr;
-  }
-  return nullptr;
-}
-
-/// Mean of the labels for each bias value; all places of a channel share one.
-std::vector<double> meanOfChannels(const std::vector<double>& mean, std::int64_t channels) {
-  std::vector<double> means(static_cast<std::size_t>(channels), 0.0);
-  const std::size_t places = mean.size() / means.size();
-  for (std::size_t i = 0; i < mean.size(); ++i) means[i / places] += mean[i] / static_cast<double>(places);
-  return means;
-}
-
-/// Cut initialisation: the stage starts at the mean label with little spread, so that the first steps turn
-/// outputs instead of killing units. To that end the last weights, or the scale of a batch norm, are made
-/// small.
-void startAtMeanLabel(const SilSection& sil, const StagePlan& plan, const SilLabels& labels,
-                      std::vector<Real>& values) {
-  const LayerPlan* layer = lastLinear(plan.layers);
-  if (layer == nullptr || !layer->rules().scalesOutput(*layer)) return;
-  const std::string factors = layer->parameterShapes().front().name;
-  for (const StageTensor& tensor : parameterTensors(plan.layers)) {
-    if (tensor.layer != layer->name()) continue;
-    Real* const own = values.data() + tensor.offset;
-    if (tensor.name == factors) {
-      for (std::int64_t i = 0; i < tensor.size; ++i) own[i] *= static_cast<Real>(sil.cut_gain);
-    } else {
-      const bool known = plan.labelsCountUnits();
-      const std::vector<double> means = known
-                                            ? meanOfChannels(labels.mean, tensor.size)
-                                            : std::vector<double>(static_cast<std::size_t>(tensor.size), 0.0);
-      std::transform(means.begin(), means.end(), own, [](double mean) { return static_cast<Real>(mean); });
-    }
-  }
-}
-
-/// A later stage of one matrix starts by passing on the prediction of the previous stage. The last stage
-/// decodes the labels, z = x (S - mean)^T / tau. A stage between two cuts adds to its small random weights
-/// the centred map from the previous labels to its own, x (S - mean)^T (S' - mean') / width, doubled if an
-/// entrance drops half of x.
-void passLabelsOn(const StagePlan& plan, const SilLabels& before, const SilLabels& own,
-                  std::vector<Real>& values) {
-  const std::size_t inputs = before.mean.size(), outputs = own.mean.size(),
-                    classes = before.values.size() / inputs;
-  if (plan.last()) {
-    const std::vector<Real> decoder = before.decoder();
-    std::copy(decoder.begin(), decoder.end(), values.begin());
-    return;
-  }
-  const double halves = plan.entrance ? 2.0 : 1.0;
-  const double scale = halves / (static_cast<double>(inputs) * before.deviation * before.deviation);
-  for (std::size_t o = 0; o < outputs; ++o) {
-    for (std::size_t i = 0; i < inputs; ++i) {
-      double sum = 0.0;
-      for (std::size_t c = 0; c < classes; ++c)
-        sum += own.centredAt(c * outputs + o) * before.centredAt(c * inputs + i);
-      values[o * inputs + i] += static_cast<Real>(scale * sum);
-    }
-  }
-}
-
-/// The last layer of a head starts as the decoder of fixed labels.
-void startLearnedLabels(const StagePlan& plan, const SilLabels& labels, std::vector<Real>& values) {
-  const std::vector<Real> decoder = labels.decoder();
-  std::copy(decoder.begin(), decoder.end(),
-            values.begin() + parameterTensors(plan.allLayers()).back().offset);
-}
-
-/// Does the stage start as the map of `passLabelsOn`?
-bool passesLabelsOn(const SilSection& sil, const StagePlan& plan) {
-  if (plan.first() || !startsWithLabels(sil) || !labelsBeforeCountUnits(sil, plan.layers.front().in))
-    return false;
-  if (!plan.last() && !plan.labelsCountUnits()) return false;
-  const LayerPlan& last = plan.layers.back();
-  const std::vector<ParameterShape> shapes = last.parameterShapes();
-  const Shape from_labels_to_labels{plan.labelWidth(), plan.inputs() / plan.positions};
-  return last.parameters() == plan.parameters() && !shapes.empty() &&
-         shapes.front().extents == from_labels_to_labels;
-}
 
 /// The part's share of the values of the whole stage.
 std::vector<Real> valuesOfPart(const std::vector<Real>& values, const StagePlan& whole,
@@ -128,23 +34,15 @@ std::vector<Real> valuesOfPart(const std::vector<Real>& values, const StagePlan&
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const StagePlan& own,
                                  const SilLabels& labels, std::int64_t classes) {
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
-  const SilSection* sil = labelSettings(config);
-  if (sil == nullptr) return Stage::initialValues(own, seed);
+  if (silSettings(config.strategy) == nullptr) return Stage::initialValues(own, seed);
   std::vector<Real> values = Stage::initialValues(plan, seed);
-  if (!plan.last() && sil->initialisation == CutInitialisation::cut) {
-    startAtMeanLabel(*sil, plan, labels, values);
-  }
-  if (!plan.head.empty()) startLearnedLabels(plan, labels, values);
-  if (passesLabelsOn(*sil, plan)) {
-    passLabelsOn(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1), labels,
-                 values);
-  }
+  startFromLabels(config, plan, labels, classes, values);
   return config.strategy.parts > 1 ? valuesOfPart(values, plan, own) : values;
 }
 
 std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                     std::int64_t classes, std::int64_t capacity) {
-  const SilSection* sil = labelSettings(config);
+  const SilSection* sil = silSettings(config.strategy);
   if (!plan.last() && sil == nullptr) return nullptr;
   if (!plan.last()) {
     const bool prototype = sil->loss == StageLoss::prototype;
@@ -169,30 +67,26 @@ Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step) 
   return pass;
 }
 
-std::int64_t localCapacity(const RunConfig& config, int replicas) {
-  return largestShare(config.training.batch, replicas);
-}
-
 std::int64_t passCapacity(const RunConfig& config, int replicas) {
   return planOf(config.strategy).passRows(config.strategy, config.training.batch, replicas);
 }
 
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut,
                       const ImageLayout& layout) {
-  const SilSection& sil = *labelSettings(config);
+  const SilSection& sil = *silSettings(config.strategy);
   return makeSilLabels(labelKind(sil, width, classes), sil.kappa, sil.temperature, classes, width,
                        static_cast<std::uint64_t>(config.run.seed), cut, layout);
 }
 
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& whole, const StagePlan& own,
                        std::int64_t classes, std::int64_t capacity, const GivenMemory& given)
-    : labels(whole.last() || labelSettings(config) == nullptr
+    : labels(whole.last() || silSettings(config.strategy) == nullptr
                  ? SilLabels{}
                  : labelsOfCut(config, classes, whole.labelWidth(), whole.index,
                                whole.head.empty() ? layoutOf(whole.layers.back().out) : ImageLayout{})),
       stage(own, startingValues(config, whole, own, labels, classes), capacity, storageOf(config, given)),
       head_tape(stage.makeHeadTape(capacity)),
-      reencode(whole.last() || !reencodes(config.strategy)
+      reencode(whole.last() || !joinedForm(config.strategy).reencodes
                    ? nullptr
                    : std::make_unique<Reencode>(labels, whole.index, capacity * whole.positions)),
       tape(makeTape(capacity)), score(capacity * whole.positions),
@@ -203,7 +97,7 @@ LocalStage::LocalStage(const RunConfig& config, const StagePlan& whole, const St
   stage.setSeed(static_cast<std::uint64_t>(config.run.seed));
   if (stage.hasHead()) {
     labels = {}; // they learn as parameters of the stage
-  } else if (labels.classes() > 0 && labelSettings(config)->loss == StageLoss::prototype) {
+  } else if (labels.classes() > 0 && silSettings(config.strategy)->loss == StageLoss::prototype) {
     decoder = std::make_unique<LabelDecoder>(labels, capacity * whole.positions);
   }
 }

@@ -93,8 +93,6 @@ struct LocalStage {
 /// The Pass of a training step of a replica, which determines its random numbers.
 Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step);
 
-/// The most samples of a batch that one replica holds.
-std::int64_t localCapacity(const RunConfig& config, int replicas);
 /// The most samples in one pass through a stage: a replica's share of the batch, or a microbatch of it.
 std::int64_t passCapacity(const RunConfig& config, int replicas);
 

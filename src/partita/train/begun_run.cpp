@@ -1,12 +1,13 @@
 #include "partita/train/begun_run.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/config/files.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
-#include "partita/train/continued_log.hpp"
 
 #include <utility>
 
@@ -78,12 +79,27 @@ void BegunRun::checkDirectory(const Communicator& world, const RunDirectory& dir
   const RunConfig& config = setup.config;
   collectively(world, [&] {
     const bool logs = config.run.decisions && directory.exists() && restart.opened != nullptr;
-    if (world.rank() == 0 && logs) // other ranks may see its files late
-      checkContinuedLog(config, directory, restart, sameCourse(), setup.grid.replicas());
+    if (world.rank() == 0 && logs) checkContinuedLog(directory); // other ranks may see its files late
   });
   collectively(world, [&] {
-    if (restart.start.phase == RunPhase::training) checkFiles(config, length, samples(), directory.scratch());
+    if (restart.start.phase == RunPhase::training)
+      rulesOf(config.strategy).checkFiles(config, length, samples(), directory.scratch());
   });
+}
+
+/// Throws UserError unless the log of decisions in the directory goes on where the run continues.
+void BegunRun::checkContinuedLog(const RunDirectory& directory) const {
+  const std::string log = directory.file("decisions.csv");
+  if (!restart.found || !directory.owns(restart.file) || !regularFileExists(log))
+    throw UserError("run/decisions: the log must begin with the run, but this run continues from " +
+                    restart.file + " without its log; set run/decisions=false");
+  if (!sameCourse())
+    throw UserError("run/decisions: the log cannot continue, because with this deck the run goes back from "
+                    "the step of " +
+                    restart.file + " or begins again; set run/decisions=false");
+  const LoggedRun run{log, restart.file, restart.opened->facts().deck, restart.found->numbers,
+                      setup.grid.replicas()};
+  rulesOf(setup.config.strategy).checkLog(setup.config, run);
 }
 
 TakenOver BegunRun::takenOver() const {

@@ -42,6 +42,7 @@ struct BegunRun {
 
  private:
   void predict();
+  void checkContinuedLog(const RunDirectory& directory) const;
   void planBeginning(const RunConfig& deck, const std::string& file, const MeetingState& state);
   /// Does the run take over all steps of an earlier one?
   bool sameCourse() const { return restart.keeps_state && firstStep() >= restart.found->run_step; }

@@ -69,12 +69,13 @@ void tryFiles(const RunConfig& config, const DataSets& sets, const Partition& pa
               const std::string& scratch) {
   const std::int64_t samples = sets.train.size();
   const RunLength length = planRunLength(config, samples);
-  const auto place_of = [&](const std::string& folder) { return folder.empty() ? scratch : folder; };
-  const SilSection* sil = length.turns > 1 ? planOf(config.strategy).labels(config.strategy) : nullptr;
-  if (sil == nullptr || isHere("strategy/cache_directory", place_of(sil->cache_directory)))
-    checkFiles(config, length, samples, scratch);
+  const StrategyRules& rules = rulesOf(config.strategy);
+  const auto folders = rules.folders(config, length, scratch);
+  if (std::all_of(folders.begin(), folders.end(),
+                  [](const auto& one) { return isHere(one.first, one.second); }))
+    rules.checkFiles(config, length, samples, scratch);
   const OptimiserSection& optimiser = config.optimiser;
-  const std::string folder = place_of(optimiser.offload_directory);
+  const std::string folder = optimiser.offload_directory.empty() ? scratch : optimiser.offload_directory;
   const bool to_file =
       optimiser.offload == Offload::file &&
       std::any_of(partition.stages.begin(), partition.stages.end(), [&](const StagePlan& stage) {
@@ -91,13 +92,18 @@ void checkStageCount(const RunConfig& config, int stages, int wanted) {
     throw UserError("--stages " + std::to_string(wanted) + ": the network has " + counted(stages, "stage"));
   }
   if (wanted == stages) return;
-  const SilSection* labels = planOf(config.strategy).labels(config.strategy);
-  if (labels == nullptr)
-    throw UserError("--stages " + std::to_string(wanted) +
-                    ": only the last stage predicts classes, because the network was trained as one");
-  if (labels->loss == StageLoss::mse)
-    throw UserError("--stages " + std::to_string(wanted) +
-                    R"(: stages trained with strategy/loss = "mse" give no logits; "prototype" stages do)");
+  planOf(config.strategy).checkEarlyEnd(config.strategy, wanted);
+}
+
+void checkExitWeights(const RunFacts& facts, const RunConfig& config, int stages, const std::string& path) {
+  if (!joinedForm(config.strategy).fits_exits || stages == 1) return;
+  const auto found = static_cast<int>(facts.exit_weights.size());
+  if (found == 0)
+    Log::warning(path +
+                 ": has no fitted weights of exits, which only the end of a run stores; all are equal");
+  else if (found != stages)
+    throw UserError(path + ": has the weights of " + counted(found, "exit") + ", but the network has " +
+                    counted(stages, "stage"));
 }
 
 void checkLabels(const Partition& partition, const DataSets& sets) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/data/dataset.hpp"
+#include "partita/io/run_file.hpp"
 #include "partita/plan/grid_plan.hpp"
 
 #include <string>
@@ -28,5 +29,9 @@ void dryRun(const RunConfig& config, int ranks, const std::string& scratch);
 
 /// Throws UserError if a network of `stages` stages cannot end after the first `wanted` of them.
 void checkStageCount(const RunConfig& config, int stages, int wanted);
+
+/// If the network adds up its exits with fitted weights: throws UserError if the parameter file `path` has
+/// those of another number of stages, and warns if it has none.
+void checkExitWeights(const RunFacts& facts, const RunConfig& config, int stages, const std::string& path);
 
 } // namespace partita

@@ -12,7 +12,6 @@
 #include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
-#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/train/banner.hpp"
@@ -154,9 +153,7 @@ std::int64_t evaluationReplicas(const StrategySection& strategy, int ranks) {
 }
 
 TrainedInput trainedInput(const RunFacts& facts) {
-  TrainedInput input{facts.classes, 1, facts.shift, facts.scale, facts.label_values};
-  for (const std::int64_t extent : facts.shape) input.width *= extent;
-  return input;
+  return {facts.classes, facts.shape, facts.shift, facts.scale, facts.label_values};
 }
 
 /// The files that are read, and must not be overwritten.
@@ -218,8 +215,9 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
     checkParameters(opened, setup.plans.partition, true);
     readParameters(opened, setup.stagePointers<Stage*>());
   });
+  collectively(world, [&] { checkExitWeights(facts, setup.config, all, file); });
   for (const auto& local : setup.stages)
-    if (fitsExits(setup.config.strategy) && !facts.exit_weights.empty())
+    if (joinedForm(setup.config.strategy).fits_exits && !facts.exit_weights.empty())
       local->exit_weight = facts.exit_weights.at(static_cast<std::size_t>(local->index()));
   const DataSets& sets = setup.plans.sets;
   Predictions kept(world, request.predictions, setup.plans.partition.stages.back().sequence);
@@ -227,7 +225,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
                                            kept.wanted() ? keep : OutputRows(), stages);
   if (kept.wanted()) kept.write(setup.grid, sets, sets.test, stages);
-  showEvaluation(result, sets.test.size(), stages == all, addsExits(setup.config.strategy),
+  showEvaluation(result, sets.test.size(), stages == all, joinedForm(setup.config.strategy).adds_exits,
                  perplexityOf(setup.config, setup.plans.partition, result.loss.back()));
   const std::string hash = hashParameters(setup.grid, setup.stagePointers<const Stage*>());
   Log::info("parameters_hash " + hash);

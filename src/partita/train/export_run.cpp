@@ -11,7 +11,6 @@
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/train/check_plans.hpp"
@@ -66,11 +65,12 @@ Operation decoderOperation(const StoredNetwork& stored, const StagePlan& plan) {
   return operation;
 }
 
-/// Adds the stages of the joined network, which ends after the first `count`.
+/// Adds the stages of the joined network, which ends after the first `count` of `stages`.
 class StageOperations {
  public:
-  StageOperations(const StoredNetwork& stored, LayerOperations& operations, int count)
-      : _stored(stored), _operations(operations), _count(count), _adds(addsExits(stored.config.strategy)) {}
+  StageOperations(const StoredNetwork& stored, LayerOperations& operations, int count, int stages)
+      : _stored(stored), _operations(operations), _count(count), _whole(count == stages),
+        _adds(joinedForm(stored.config.strategy).adds_exits) {}
 
   void add(const StagePlan& plan) {
     const bool used = plan.index < _count, end = plan.index + 1 == _count;
@@ -84,7 +84,7 @@ class StageOperations {
       for (const LayerPlan& layer : plan.head) _operations.skip(layer);
     }
     if (end && _adds) _operations.addSum(_stored.facts.classes);
-    if (!end && used && reencodes(_stored.config.strategy))
+    if (!end && used && joinedForm(_stored.config.strategy).reencodes)
       _operations.addRows(reencodeOperation(_stored, plan), plan.labelWidth());
   }
 
@@ -98,14 +98,15 @@ class StageOperations {
 
   void addExit(const StagePlan& plan) {
     const std::vector<double>& weights = _stored.facts.exit_weights;
-    const double weight = weights.empty() ? 1.0 / _count : weights.at(static_cast<std::size_t>(plan.index));
+    const bool equal = weights.empty() || !_whole;
+    const double weight = equal ? 1.0 / _count : weights.at(static_cast<std::size_t>(plan.index));
     _operations.addExit(plan.index + 1, weight, _stored.facts.classes, [&] { predict(plan); });
   }
 
   const StoredNetwork& _stored;
   LayerOperations& _operations;
   int _count;
-  bool _adds;
+  bool _whole, _adds;
 };
 
 /// ", 12.3 MB" for a regular file; empty for a pipe or a device.
@@ -136,7 +137,8 @@ JoinedNetwork joinedNetwork(const std::string& path, int stages) {
   LayerOperations operations(file, {stored.inputs});
   const int all = static_cast<int>(partition.stages.size()), used = stages > 0 ? stages : all;
   checkStageCount(stored.config, all, used);
-  StageOperations steps(stored, operations, used);
+  checkExitWeights(stored.facts, stored.config, all, path);
+  StageOperations steps(stored, operations, used, all);
   for (const StagePlan& plan : partition.stages) steps.add(plan);
   network.parameters = operations.parameters();
   operations.finish(partition.stages.back().layers.back().out);
@@ -150,7 +152,8 @@ JoinedNetwork joinedNetwork(const std::string& path, int stages) {
   network.classes = stored.facts.classes;
   network.shift = std::move(stored.facts.shift);
   network.scale = std::move(stored.facts.scale);
-  network.loss = stored.config.training.loss;
+  // Earlier stages of a network that may end early have learned from a cross-entropy.
+  network.loss = used < all ? LossKind::cross_entropy : stored.config.training.loss;
   network.deck = std::move(stored.facts.deck);
   network.parameters_hash = operations.hash();
   return network;

@@ -1,5 +1,6 @@
 #include "partita/train/history.hpp"
 
+#include <cmath>
 #include <sstream>
 
 namespace partita {
@@ -23,8 +24,9 @@ void HistoryFile::add(double seconds, const StepReport& report) {
   std::ostringstream rows;
   rows.precision(7);
   rows << seconds << ",step," << stageName(report.stage) << ',' << report.epoch << ',' << report.step << ','
-       << report.run_step << ',' << report.loss << ',' << report.learning_rate << ','
-       << report.samples_per_second << ',';
+       << report.run_step << ',';
+  if (!std::isnan(report.loss)) rows << report.loss; // otherwise all steps were skipped
+  rows << ',' << report.learning_rate << ',' << report.samples_per_second << ',';
   if (report.gradient_norm >= 0.0) rows << report.gradient_norm;
   rows << ',';
   if (report.accuracy >= 0.0) rows << 100.0 * report.accuracy;

@@ -169,20 +169,16 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
 }
 
 void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
-  const SilSection* sil = planOf(_config.strategy).labels(_config.strategy);
-  if (sil == nullptr || report.step < _length.per_epoch) return; // too early to judge
+  const std::string advice = planOf(_config.strategy).adviceFor(_config.strategy).not_learning;
+  if (advice.empty() || report.step < _length.per_epoch) return; // too early to judge
   const double chance = 1.0 / static_cast<double>(_classes),
                enough = std::min(chance + 0.1 * (1.0 - chance), 4.0 * chance);
-  const bool cut_start = sil->initialisation == CutInitialisation::cut;
   for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {
     if (report.stage_accuracy[s] > enough) continue;
     if (_warned.insert(s).second) {
       Log::warning("stage " + std::to_string(s + 1) +
                    " does not learn: decoded with its own labels, its accuracy is " +
-                   percent(report.stage_accuracy[s]) + ", chance is " + percent(chance) +
-                   (cut_start ? "; try more layers in it, a larger strategy/kappa or another learning rate"
-                              : "; its labels vary too little compared with its initial outputs (try "
-                                "strategy/initialisation = \"cut\" or a larger strategy/kappa)"));
+                   percent(report.stage_accuracy[s]) + ", chance is " + percent(chance) + "; " + advice);
     }
     return; // the stages after it have nothing to learn from
   }
@@ -193,16 +189,14 @@ void Monitor::warnOfStagesThatForget(const EvaluationReport& report) const {
   constexpr double noticeable = 0.03; // of all samples: a small test set has only few
   const std::int64_t last = _length.recovery_steps > 0 ? _length.recovery_steps : _length.steps;
   const bool ends = report.step == last && recovering(report.stage) == (_length.recovery_steps > 0);
-  if (!ends || _length.steps < _length.per_epoch || !report.joined ||
-      planOf(_config.strategy).labels(_config.strategy) == nullptr)
-    return;
+  const std::string advice = planOf(_config.strategy).adviceFor(_config.strategy).forgetting;
+  if (!ends || _length.steps < _length.per_epoch || !report.joined || advice.empty()) return;
   const auto best = std::max_element(report.stage_accuracy.begin(), report.stage_accuracy.end());
   const double joined = report.stage_accuracy.back();
   if (*best - joined < noticeable || 1.0 - joined < 2.0 * (1.0 - *best)) return;
   Log::warning("the joined network has an accuracy of " + percent(joined) + ", but stage " +
                std::to_string(best - report.stage_accuracy.begin() + 1) + " alone already has " +
-               percent(*best) +
-               ": train for more epochs, cut into fewer stages, or set strategy/exits = \"sum\"");
+               percent(*best) + ": " + advice);
 }
 
 } // namespace partita

@@ -117,9 +117,8 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
     Log::warning(
         "the heads of stages have changed: their new parameters, and the optimisers of these stages, "
         "start from the beginning");
-  const SilSection* sil = planOf(deck.strategy).labels(deck.strategy);
-  if (before.deck.run.seed != deck.run.seed && sil != nullptr && !learnsLabels(*sil) &&
-      !partition.cuts.empty())
+  const bool draws_targets = planOf(deck.strategy).drawsTargets(deck.strategy);
+  if (before.deck.run.seed != deck.run.seed && draws_targets && !partition.cuts.empty())
     Log::warning("run/seed has changed, and with it the fixed labels that the stages have learned");
   if (optimiserStates(before.config.optimiser) != optimiserStates(deck.optimiser))
     Log::warning("the kind of optimiser has changed: its state starts from the beginning");

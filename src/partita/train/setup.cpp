@@ -9,7 +9,7 @@
 #include "partita/data/load_data.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
-#include "partita/strategy/hogbatch/hogbatch.hpp"
+#include "partita/strategy/strategy.hpp"
 #include "partita/train/check_plans.hpp"
 
 #include <algorithm>
@@ -31,11 +31,16 @@ RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
   return config;
 }
 
-/// A run without training has no state to offload, and each rank has whole stages.
+/// A run without training has no state to offload, each rank has whole stages, and large batches would only
+/// need memory.
 RunConfig forPurpose(RunConfig config, bool learns, const std::string& scratch) {
   OptimiserSection& optimiser = config.optimiser;
   if (!learns) optimiser.offload = Offload::none;
   if (!learns) config.strategy.parts = 1;
+  constexpr std::int64_t enough_rows = 1024;
+  if (!learns)
+    config.training.batch =
+        std::min(config.training.batch, enough_rows * std::max<std::int64_t>(1, config.strategy.replicas));
   if (!learns) planOf(config.strategy).whenTrained(config.strategy);
   if (optimiser.offload_directory.empty()) optimiser.offload_directory = scratch;
   return config;
@@ -47,7 +52,8 @@ struct RankMemory {
   RankMemory(const RunConfig& config, const Plans& plans, const Communicator& world, int elsewhere) {
     const int rank = world.rank();
     if (!plans.grid.ownsStages(rank)) {
-      parameters = total = coordinatorBytes(config, plans.partition, world.size(), elsewhere);
+      parameters = total =
+          rulesOf(config.strategy).bytesWithoutStage(config, plans.partition, world.size(), elsewhere);
       return;
     }
     for (const StagePlan& stage : plans.partition.stages) {
@@ -125,14 +131,15 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
 
 std::unique_ptr<SharedWindow> makeWindow(const RunConfig& config, const Partition& partition,
                                          const Grid& grid) {
-  const std::int64_t bytes = modelWindowBytes(config, partition, grid.world().size());
+  const std::int64_t bytes = rulesOf(config.strategy).windowBytes(config, partition, grid.world().size());
   return bytes == 0 ? nullptr : std::make_unique<SharedWindow>(grid.world(), bytes);
 }
 
 GivenMemory checkedMemory(const RunConfig& config, const Partition& partition, const Grid& grid,
                           const SharedWindow* window) {
   GivenMemory memory;
-  collectively(grid.world(), [&] { memory = memoryOfWorker(config, partition, grid, window); });
+  collectively(grid.world(),
+               [&] { memory = rulesOf(config.strategy).givenMemory(config, partition, grid, window); });
   return memory;
 }
 

@@ -9,7 +9,6 @@
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/evaluation.hpp"
-#include "partita/strategy/hogbatch/departure.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/begun_run.hpp"
@@ -42,7 +41,7 @@ bool train(const ExecSpace& space, const RunContext& context) {
   PhaseTimes::enable(context.config.run.timing);
   PhaseTimes::reset();
   MPI_Pcontrol(1); // lets an MPI profiler separate training from set-up and evaluation
-  const bool done = makeStrategy(context)->run(space);
+  const bool done = rulesOf(context.config.strategy).make(context)->run(space);
   MPI_Pcontrol(0);
   return done;
 }
@@ -250,8 +249,9 @@ Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, co
     }
     any_lost = true;
     const Communicator& before = losses->ranks();
-    if (before.rank() == 0) leaveOut(lost, left.strategy, before, continued.state);
-    left.strategy = withoutWorkers(left.strategy, lost);
+    const StrategyRules& rules = rulesOf(left.strategy);
+    if (before.rank() == 0) rules.leaveOut(lost, left.strategy, before, continued.state);
+    left.strategy = rules.withoutRanks(left.strategy, lost);
     losses = std::make_unique<LossWatch>(*losses);
     const std::int64_t step = continued.state.any ? continued.state.position.step : 0;
     Log::info("continuing with " + counted(losses->ranks().size() - 1, "worker") + " after step " +

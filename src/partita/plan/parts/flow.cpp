@@ -1,5 +1,7 @@
 #include "partita/plan/parts/flow.hpp"
 
+#include "partita/plan/window_plan.hpp"
+
 namespace partita {
 
 Shape Flow::own(int part) const {
@@ -48,7 +50,7 @@ Flow placeFlow(const Shape& shape, const PlaceGrid& grid) {
 }
 
 bool placesDivisible(const Shape& shape, const PlaceGrid& grid) {
-  if (shape.size() < 3) return false;
+  if (!isImage(shape) && !isVolume(shape)) return false;
   const Block all = allPlaces(shape);
   for (std::size_t axis = 0; axis < grid.size(); ++axis)
     if (all.axes[axis].end < grid[axis]) return false;

@@ -12,20 +12,10 @@
 
 namespace partita {
 
-namespace {
-
-/// Is an activation that crosses a cut whole on every part?
-bool wholeAtCuts(const StrategySection& strategy) {
-  const SilSection* sil = planOf(strategy).labels(strategy);
-  return sil != nullptr && (!learnsLabels(*sil) || sil->reconstruct > 0.0);
-}
-
-} // namespace
-
 StagePlan partOfStage(const StagePlan& stage, const StrategySection& strategy, int part) {
   LayerDivider divider(strategy, stage, part);
   const Shape &in = stage.layers.front().in, &out = stage.layers.back().out;
-  const bool whole = wholeAtCuts(strategy);
+  const bool whole = planOf(strategy).wholeAtCuts(strategy);
   const auto at_cut = [&](const Shape& shape) { return whole ? wholeFlow(shape) : divider.between(shape); };
   if (stage.divisible_loss) divider.divideClasses();
   PartChain chain = divider.divide(stage.layers, stage.first() ? wholeFlow(in) : at_cut(in), stage.last());

@@ -221,16 +221,13 @@ std::vector<std::string> trafficNotes(const RunConfig& config, const Partition& 
                                       const GridPlan& grid) {
   std::vector<std::string> lines;
   if (grid.parts == 1) return lines;
-  const auto add = [&lines](const PartTraffic& traffic, const char* when) {
+  const auto add = [&lines](const PartTraffic& traffic, const std::string& when) {
     lines.push_back("# parts exchange " + std::to_string(traffic.bytes) + " bytes in " +
                     counted(traffic.messages, "message") + " per " + when);
   };
   add(stepTraffic(config, partition, grid), "step");
-  const SilSection* sil = planOf(config.strategy).labels(config.strategy);
-  if (sil == nullptr) return lines;
-  if (sil->joint_every > 0) add(stepTraffic(config, partition, grid, StepKind::both), "joint step");
-  if (sil->recovery_epochs > 0)
-    add(stepTraffic(config, partition, grid, StepKind::joined), "step of the recovery");
+  for (const auto& [name, kind] : planOf(config.strategy).otherSteps(config.strategy))
+    add(stepTraffic(config, partition, grid, kind), name);
   return lines;
 }
 

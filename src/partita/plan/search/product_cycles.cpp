@@ -26,6 +26,7 @@ struct Sizes {
 /// read and written. A tile of one operand or of the result stays in memory while the others pass, which
 /// takes no room. All three choices and all power-of-two tiles are tried.
 double leastTraffic(const Sizes& size, double capacity) {
+  capacity = std::max(1.0, capacity); // the smallest tile is one value
   double least = std::numeric_limits<double>::infinity();
   // `a` and `b` are the extents of the tile that stays.
   const auto tiles = [&](double first, double second, const auto& traffic) {

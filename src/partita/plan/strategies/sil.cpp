@@ -24,37 +24,8 @@ bool startsWithLabels(const SilSection& sil) {
   return sil.input != StageInput::free && sil.loss == StageLoss::prototype;
 }
 
-bool reencodes(const StrategySection& strategy) {
-  const SilSection* sil = planOf(strategy).labels(strategy);
-  if (sil == nullptr) return false;
-  if (sil->reencode != Switch::automatic) return sil->reencode == Switch::on;
-  return sil->input == StageInput::free && sil->loss == StageLoss::prototype;
-}
-
-bool addsExits(const StrategySection& strategy) {
-  const SilSection* sil = planOf(strategy).labels(strategy);
-  return sil != nullptr && sil->exits != Exits::none;
-}
-
-bool fitsExits(const StrategySection& strategy) {
-  const SilSection* sil = planOf(strategy).labels(strategy);
-  return sil != nullptr && sil->exits == Exits::fitted;
-}
-
-bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) {
-  const SilSection* sil = planOf(strategy).labels(strategy);
-  if (sil == nullptr) return false;
-  if (sil->match != Match::automatic) return sil->match == Match::before;
-  if (learnsLabels(*sil) || (weight_layers == 1 && sil->loss == StageLoss::prototype)) return false;
-  switch (sil->labels) {
-  case LabelKind::uniform:
-  case LabelKind::binary:
-  case LabelKind::sparse:
-  case LabelKind::block:
-    return false;
-  default:
-    return true;
-  }
+const SilSection* silSettings(const StrategySection& strategy) {
+  return strategy.kind == StrategyKind::sil ? &strategy.sil : nullptr;
 }
 
 LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes) {
@@ -69,6 +40,11 @@ std::string keptStateOf(ParameterCopy::Kind kind) {
 }
 
 namespace {
+
+bool reencodes(const SilSection& sil) {
+  if (sil.reencode != Switch::automatic) return sil.reencode == Switch::on;
+  return sil.input == StageInput::free && sil.loss == StageLoss::prototype;
+}
 
 /// Labels of tokens are matched at each position.
 void checkPositions(const StagePlan& stage) {
@@ -144,7 +120,37 @@ class SilPlan final : public StrategyPlan {
   void normalise(StrategySection&) const override {}
 
   bool gradientsCross() const override { return false; }
-  const SilSection* labels(const StrategySection& section) const override { return &section.sil; }
+  JoinedForm joinedForm(const StrategySection& section) const override {
+    const SilSection& sil = section.sil;
+    return {reencodes(sil), sil.exits != Exits::none, sil.exits == Exits::fitted};
+  }
+  bool drawsTargets(const StrategySection& section) const override { return !learnsLabels(section.sil); }
+
+  /// Fixed signed labels cannot be reached through a ReLU. A first stage of one layer keeps its activation if
+  /// the loss is a cross-entropy, because otherwise it would be a linear model.
+  bool matchedBefore(const StrategySection& section, std::int64_t weight_layers) const override {
+    const SilSection& sil = section.sil;
+    if (sil.match != Match::automatic) return sil.match == Match::before;
+    if (learnsLabels(sil) || (weight_layers == 1 && sil.loss == StageLoss::prototype)) return false;
+    switch (sil.labels) {
+    case LabelKind::uniform:
+    case LabelKind::binary:
+    case LabelKind::sparse:
+    case LabelKind::block:
+      return false;
+    default:
+      return true;
+    }
+  }
+
+  bool wholeAtCuts(const StrategySection& section) const override {
+    return !learnsLabels(section.sil) || section.sil.reconstruct > 0.0;
+  }
+  void checkEarlyEnd(const StrategySection& section, int wanted) const override {
+    if (section.sil.loss == StageLoss::mse)
+      throw UserError("--stages " + std::to_string(wanted) +
+                      R"(: stages trained with strategy/loss = "mse" give no logits; "prototype" stages do)");
+  }
   /// What is made of labels, and what `frozen` reads from its file.
   bool realInputs(const StrategySection& section) const override {
     return section.sil.input != StageInput::relay;
@@ -236,12 +242,13 @@ class SilPlan final : public StrategyPlan {
     if (stage.last() || !stage.head.empty()) return values;
     values += stage.layers.back().classes * (2 * stage.labelWidth() + 1); // labels, centred, half squares
     values += (mse ? 1 : 2) * rows * stage.labelValues();                 // products; logits and gradient
-    if (reencodes(config.strategy)) values += rows * stage.labelValues(); // gradient of the posterior
+    if (reencodes(sil)) values += rows * stage.labelValues();             // gradient of the posterior
     return values;
   }
 
   std::int64_t extraTapeValues(const StagePlan& stage, const StrategySection& section) const override {
-    return stage.last() || !reencodes(section) ? 0 : stage.layers.back().outputRoom() + stage.labelValues();
+    return stage.last() || !reencodes(section.sil) ? 0
+                                                   : stage.layers.back().outputRoom() + stage.labelValues();
   }
 
   /// The recovery begins after the stages have been trained and their buffers have been freed.
@@ -254,6 +261,13 @@ class SilPlan final : public StrategyPlan {
   void setPhases(const StrategySection& section, RunLength& length) const override {
     length.recovery_steps = section.sil.recovery_epochs * length.per_epoch;
     if (section.sil.input == StageInput::frozen) length.turns = static_cast<int>(section.stages);
+  }
+
+  std::vector<std::pair<std::string, StepKind>> otherSteps(const StrategySection& section) const override {
+    std::vector<std::pair<std::string, StepKind>> steps;
+    if (section.sil.joint_every > 0) steps.emplace_back("joint step", StepKind::both);
+    if (section.sil.recovery_epochs > 0) steps.emplace_back("step of the recovery", StepKind::joined);
+    return steps;
   }
 
   std::string course(const StrategySection& section) const override { return nameOf(section.sil.input); }
@@ -287,6 +301,14 @@ class SilPlan final : public StrategyPlan {
           "for that; cut after the second layer or later, for example strategy/cuts=[2,...]");
     }
     return notes;
+  }
+
+  StageAdvice adviceFor(const StrategySection& section) const override {
+    const bool cut_start = section.sil.initialisation == CutInitialisation::cut;
+    return {cut_start ? "try more layers in it, a larger strategy/kappa or another learning rate"
+                      : "its labels vary too little compared with its initial outputs (try "
+                        "strategy/initialisation = \"cut\" or a larger strategy/kappa)",
+            "train for more epochs, cut into fewer stages, or set strategy/exits = \"sum\""};
   }
 
   std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const override {

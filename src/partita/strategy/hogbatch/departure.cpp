@@ -53,8 +53,8 @@ WorkerCounts countsOf(int rank, const StrategySection& strategy, const Communica
 
 } // namespace
 
-void leaveOut(const std::vector<int>& ranks, const StrategySection& strategy, const Communicator& world,
-              MeetingState& state) {
+void leaveWorkersOut(const std::vector<int>& ranks, const StrategySection& strategy,
+                     const Communicator& world, MeetingState& state) {
   const std::vector<std::size_t> workers = workersOf(ranks);
   for (const std::size_t worker : workers) {
     state.lost.push_back(countsOf(static_cast<int>(worker) + 1, strategy, world, state));

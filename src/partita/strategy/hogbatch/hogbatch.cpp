@@ -6,11 +6,11 @@
 
 namespace partita {
 
-namespace {
-
 bool isSharedWorker(const RunConfig& config, const Grid& grid) {
-  return grid.ownsStages() && grid.replica() < planOf(config.strategy).sharedReplicas(config.strategy);
+  return grid.ownsStages() && grid.replica() < config.strategy.hogbatch.shared_workers;
 }
+
+namespace {
 
 std::int64_t repeatsOf(const HogbatchSection& section, int worker) {
   const auto place = static_cast<std::size_t>(worker);
@@ -18,35 +18,6 @@ std::int64_t repeatsOf(const HogbatchSection& section, int worker) {
 }
 
 } // namespace
-
-std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition, int ranks) {
-  const StrategyPlan& plan = planOf(config.strategy);
-  if (!plan.atOwnPace() || plan.repeats(config.strategy)) return 0;
-  return SharedModel::bytes(partition.stages.front().storedValues(), ranks);
-}
-
-std::int64_t coordinatorBytes(const RunConfig& config, const Partition& partition, int ranks, int elsewhere) {
-  const std::int64_t model =
-      partition.stages.front().storedValues() * static_cast<std::int64_t>(sizeof(Real));
-  // Without `decisions`, the plan of a shared worker counts the model, which is in the window.
-  const bool counted = planOf(config.strategy).sharedReplicas(config.strategy) > 0 && !config.run.decisions;
-  return (counted ? 0 : modelWindowBytes(config, partition, ranks)) + 2 * model * elsewhere;
-}
-
-GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,
-                           const SharedWindow* window) {
-  if (window == nullptr || !isSharedWorker(config, grid)) return {};
-  const std::string rank = "rank " + std::to_string(grid.world().worldRank(grid.world().rank()));
-  if (!device_is_host)
-    throw UserError("strategy/shared_workers: " + rank +
-                    " computes on a device; only ranks of a host build can be shared workers");
-  if (window->data() == nullptr)
-    throw UserError("strategy/shared_workers: " + rank +
-                    " is not on the node of rank 0, whose memory shared workers update");
-  // A run that can be repeated needs parameters that do not change while a gradient is computed.
-  if (config.run.decisions) return {};
-  return SharedModel(*window, partition.stages.front().storedValues(), grid.world().size()).memory();
-}
 
 HogbatchTraining::HogbatchTraining(const RunContext& context)
     : _context(context), _mailbox(context.grid.world()), _channel(context.grid.world().duplicate()),

@@ -41,14 +41,10 @@ class HogbatchTraining final : public Strategy {
   std::unique_ptr<Worker> _worker;
 };
 
-/// Bytes of the window that a strategy with workers of unequal speed needs; 0: the strategy needs none.
-std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition, int ranks);
-/// Bytes of a rank that coordinates workers: the window, unless a shared worker counts it, and two models for
-/// each worker on another node.
-std::int64_t coordinatorBytes(const RunConfig& config, const Partition& partition, int ranks, int elsewhere);
-/// The part of the window for this rank's stage if the rank is a shared worker, and nothing otherwise. Throws
-/// UserError if the rank cannot be a shared worker.
-GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,
-                           const SharedWindow* window);
+/// Does this rank update the model in place?
+bool isSharedWorker(const RunConfig& config, const Grid& grid);
+
+/// Training by HogbatchTraining, or the repetition of its decisions by HogbatchReplay.
+const StrategyRules& hogbatchRules();
 
 } // namespace partita

@@ -9,6 +9,25 @@ namespace partita {
 
 namespace {
 
+/// No sample changes the model twice in an epoch, and no batch twice at all.
+void requireOnce(const std::vector<Decision>& updates, const std::string& path) {
+  std::vector<const Decision*> sorted;
+  for (const Decision& one : updates) sorted.push_back(&one);
+  const auto check = [&](const auto& key, const auto& repeats) {
+    std::sort(sorted.begin(), sorted.end(),
+              [&](const Decision* a, const Decision* b) { return key(*a) < key(*b); });
+    for (std::size_t i = 1; i < sorted.size(); ++i)
+      if (repeats(*sorted[i - 1], *sorted[i]))
+        throw UserError(path + ": update " + std::to_string(sorted[i]->applied) +
+                        " repeats a batch or samples of update " + std::to_string(sorted[i - 1]->applied));
+  };
+  check([](const Decision& one) { return one.number; },
+        [](const Decision& a, const Decision& b) { return a.number == b.number; });
+  check(
+      [](const Decision& one) { return std::pair(one.epoch, one.first); },
+      [](const Decision& a, const Decision& b) { return a.epoch == b.epoch && b.first < a.first + a.count; });
+}
+
 std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::string& path,
                                 std::int64_t samples) {
   std::vector<Decision> updates;
@@ -16,6 +35,7 @@ std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::str
                [](const Decision& decision) { return decision.applied >= 0; });
   std::sort(updates.begin(), updates.end(),
             [](const Decision& a, const Decision& b) { return a.applied < b.applied; });
+  requireOnce(updates, path);
   for (std::size_t i = 0; i < updates.size(); ++i) {
     const Decision& d = updates[i];
     if (d.applied != static_cast<std::int64_t>(i) || d.read > d.applied)

@@ -25,4 +25,20 @@ void MeetingReplicas::withoutSteps(const ExecSpace& space) {
     if (!meeting->hasMet(space)) meeting->meet(space, OuterStep::average);
 }
 
+namespace {
+
+class LocalSgdRules final : public StrategyRules {
+ public:
+  std::unique_ptr<Strategy> make(const RunContext& context) const override {
+    return std::make_unique<LocalSgdTraining>(context);
+  }
+};
+
+} // namespace
+
+const StrategyRules& localSgdRules() {
+  static const LocalSgdRules rules;
+  return rules;
+}
+
 } // namespace partita

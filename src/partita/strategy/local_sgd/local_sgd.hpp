@@ -36,4 +36,6 @@ class LocalSgdTraining final : public Strategy {
   PipelineTraining _training;
 };
 
+const StrategyRules& localSgdRules();
+
 } // namespace partita

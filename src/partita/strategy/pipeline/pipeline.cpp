@@ -54,7 +54,7 @@ BatchReader PipelineTraining::makeReader(const RowSource& features) const {
                                 grid.replicas(), before + _first),
                   _microbatches),
           (_steps - _first) * _microbatches,
-          microbatchRows(config.strategy, localCapacity(config, grid.replicas())),
+          microbatchRows(config.strategy, largestShare(config.training.batch, grid.replicas())),
           config.data.prefetch,
           _engine->rule().window()};
 }
@@ -136,6 +136,22 @@ double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
   double sum = 0.0;
   for (const double square : squares) sum += square;
   return sum;
+}
+
+namespace {
+
+class PipelineRules final : public StrategyRules {
+ public:
+  std::unique_ptr<Strategy> make(const RunContext& context) const override {
+    return std::make_unique<PipelineTraining>(context, RunPhase::training);
+  }
+};
+
+} // namespace
+
+const StrategyRules& pipelineRules() {
+  static const PipelineRules rules;
+  return rules;
 }
 
 } // namespace partita

@@ -41,4 +41,7 @@ class PipelineTraining final : public Strategy {
   std::unique_ptr<PipelineEngine> _engine;
 };
 
+/// Of `joint` and `pipeline`.
+const StrategyRules& pipelineRules();
+
 } // namespace partita

@@ -66,7 +66,7 @@ FrozenStream::FrozenStream(const RunContext& context, int stage) : _context(cont
   const std::size_t samples = context.sets.train.size();
   const std::int64_t batch = context.config.training.batch;
   const int replicas = context.grid.replicas();
-  _capacity = localCapacity(context.config, replicas);
+  _capacity = largestShare(context.config.training.batch, replicas);
   _whole_segments = std::min(count.steps, count.per_epoch) * replicas;
   _segments = count.steps > count.per_epoch ? streamingSegments(samples, batch, replicas) : _whole_segments;
   _order = streamingOrder(samples, context.seed(), batch, replicas);

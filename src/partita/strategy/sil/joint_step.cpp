@@ -14,7 +14,7 @@ JointStep::JointStep(const RunContext& context, std::vector<StageUpdater*> updat
   Grid& grid = context.grid;
   const std::int64_t every = context.config.strategy.sil.joint_every,
                      count = context.length.steps / every - first / every,
-                     rows = localCapacity(context.config, grid.replicas());
+                     rows = largestShare(context.config.training.batch, grid.replicas());
   const Stage &front = context.stages.front()->stage, &back = context.stages.back()->stage;
   if (!front.plan().first()) {
     const Precision stored = front.inputPrecision();

@@ -73,7 +73,7 @@ std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std:
       rows, train,
       trainingOrder(train.size(), _context.seed(), _context.config.training.batch, grid.replica(),
                     grid.replicas(), first),
-      _context.length.steps - first, localCapacity(_context.config, grid.replicas()),
+      _context.length.steps - first, largestShare(_context.config.training.batch, grid.replicas()),
       _context.config.data.prefetch);
 }
 
@@ -85,7 +85,7 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
   if (plan.first()) return std::make_unique<ReaderSource>(makeReader(&_training_rows, _context.start.step));
   const std::int64_t first = _context.start.step;
   auto labels = makeReader(nullptr, first);
-  const std::int64_t capacity = localCapacity(_context.config, grid.replicas());
+  const std::int64_t capacity = largestShare(_context.config.training.batch, grid.replicas());
   if (strategy.sil.input == StageInput::free) {
     const std::int64_t batch = _context.config.training.batch;
     return std::make_unique<SyntheticSource>(
@@ -144,7 +144,7 @@ std::unique_ptr<Sender> SilTraining::makeSender() {
   const Stage& last = _context.stages.back()->stage;
   return std::make_unique<Sender>(
       grid.channel(grid.chain(), grid.group() + 1, Tag::relay, "activations", last.outputPrecision()),
-      localCapacity(_context.config, grid.replicas()), last.outputs(), strategy.queue,
+      largestShare(_context.config.training.batch, grid.replicas()), last.outputs(), strategy.queue,
       grid.traffic.between_stages);
 }
 
@@ -279,6 +279,33 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
   }
   finishUpdates(space, {&trainer->updater()});
   return done;
+}
+
+namespace {
+
+class SilRules final : public StrategyRules {
+ public:
+  std::unique_ptr<Strategy> make(const RunContext& context) const override {
+    return std::make_unique<SilTraining>(context);
+  }
+
+  /// Of stages that are trained one by one.
+  std::vector<std::pair<std::string, std::string>> folders(const RunConfig& config, const RunLength& length,
+                                                           const std::string& scratch) const override {
+    if (length.turns == 1) return {};
+    return {{"strategy/cache_directory", cacheFolder(config.strategy.sil, scratch)}};
+  }
+  void checkFiles(const RunConfig& config, const RunLength& length, std::int64_t,
+                  const std::string& scratch) const override {
+    if (length.turns > 1) ActivationCache(cacheFolder(config.strategy.sil, scratch), Precision::single, 1);
+  }
+};
+
+} // namespace
+
+const StrategyRules& silRules() {
+  static const SilRules rules;
+  return rules;
 }
 
 } // namespace partita

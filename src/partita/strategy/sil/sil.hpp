@@ -50,4 +50,6 @@ class SilTraining final : public Strategy {
   Evaluator _evaluator;
 };
 
+const StrategyRules& silRules();
+
 } // namespace partita

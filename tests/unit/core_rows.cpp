@@ -27,7 +27,7 @@ struct Shift {
     const Real largest = x[place];
     row.each(width, [=](std::int64_t j) { x[j] -= largest; });
     const Real sum = row.sum(width, [=](std::int64_t j) { return x[j]; });
-    const double ordered = row.sumInOrder(width, [=](std::int64_t j) { return static_cast<double>(x[j]); });
+    const double ordered = row.sumStrided(width, [=](std::int64_t j) { return static_cast<double>(x[j]); });
     row.once([=]() {
       x[end] = sum;
       x[end + 1] = static_cast<Real>(ordered);

@@ -2,6 +2,7 @@
 #include "partita/kernels/convolve.hpp"
 #include "partita/kernels/cudnn_convolve.hpp"
 #include "partita/kernels/onednn_convolve.hpp"
+#include "partita/kernels/packed_weights.hpp"
 #include "partita/plan/network_plan.hpp"
 
 #include <algorithm>

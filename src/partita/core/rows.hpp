@@ -21,9 +21,9 @@ struct RowOfThread {
   KOKKOS_INLINE_FUNCTION auto sum(std::int64_t count, const Value& value) const {
     return laneSum(count, value);
   }
-  /// The same from first to last.
+  /// The same for values that are not neighbours: one thread adds them from first to last, several in a tree.
   template <class Value>
-  KOKKOS_INLINE_FUNCTION auto sumInOrder(std::int64_t count, const Value& value) const {
+  KOKKOS_INLINE_FUNCTION auto sumStrided(std::int64_t count, const Value& value) const {
     decltype(value(std::int64_t{0})) total = 0;
     for (std::int64_t i = 0; i < count; ++i) total += value(i);
     return total;
@@ -247,10 +247,10 @@ struct SharedRow {
 
   template <class Value>
   KOKKOS_INLINE_FUNCTION auto sum(std::int64_t count, const Value& value) const {
-    return sumInOrder(count, value);
+    return sumStrided(count, value);
   }
   template <class Value>
-  KOKKOS_INLINE_FUNCTION auto sumInOrder(std::int64_t count, const Value& value) const {
+  KOKKOS_INLINE_FUNCTION auto sumStrided(std::int64_t count, const Value& value) const {
     using Number = decltype(value(std::int64_t{0}));
     Number total = 0;
     Kokkos::parallel_reduce(

@@ -6,6 +6,7 @@
 #include "partita/kernels/narrow_convolve.hpp"
 #include "partita/kernels/narrow_gradients.hpp"
 #include "partita/kernels/onednn_convolve.hpp"
+#include "partita/kernels/packed_weights.hpp"
 
 #include <algorithm>
 

@@ -274,14 +274,18 @@ bool mostlyZeros(const ExecSpace&, const ConvolutionPlan&, const Matrix&) {
   return false;
 }
 
-void addSparseGradient(const ExecSpace&, const ConvolutionPlan&, const Images&, const Matrix&, bool, Real*) {}
+void addSparseGradient(const ExecSpace&, const ConvolutionPlan&, const Images&, const Matrix&, bool, Real*) {
+  PARTITA_FAIL("this build has no kernels for narrow convolutions");
+}
 
 bool givesInputGradient(const ConvolutionPlan&) {
   return false;
 }
 
 void inputGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, const Matrix&, const Matrix&,
-                   const Matrix&) {}
+                   const Matrix&) {
+  PARTITA_FAIL("this build has no kernels for narrow convolutions");
+}
 
 #endif
 

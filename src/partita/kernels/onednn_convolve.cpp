@@ -277,10 +277,14 @@ bool convolves(const ConvolutionPlan&, Precision, std::int64_t, const Convolutio
   return false;
 }
 
-void convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const void*, const Real*, void*) {}
+void convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const void*, const Real*, void*) {
+  PARTITA_FAIL("this build has no oneDNN");
+}
 
 void convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, bool, const void*, const Real*,
-                      const void*, Real*, void*) {}
+                      const void*, Real*, void*) {
+  PARTITA_FAIL("this build has no oneDNN");
+}
 
 } // namespace partita::onednn
 

@@ -31,7 +31,8 @@ class BatchNorm : public PlannedLayer {
     Vector all;           ///< of the batch: two values per channel, and the number of values in a channel
   };
   Sums sumsIn(const Pass& pass, std::int64_t rows) const;
-  void measure(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Real* mean, Real* deviation);
+  /// mean, inverse [channels]: the mean and 1 / sqrt(variance + epsilon) of this pass.
+  void measure(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Real* mean, Real* inverse);
   bool isAlone(const Pass& pass) const; ///< are the statistics those of this rank's values alone?
   void sumOverRanks(const ExecSpace& space, const Pass& pass, const Vector& values) const;
 

@@ -27,7 +27,7 @@ struct AddRows {
     const auto count = static_cast<double>(rows);
     const double number = batch;
     const double sum =
-        row.sumInOrder(rows, [=](std::int64_t i) { return static_cast<double>(results(i, column)); });
+        row.sumStrided(rows, [=](std::int64_t i) { return static_cast<double>(results(i, column)); });
     row.once([=]() {
       totals(column) += sum;
       if (column == 1) return;
@@ -116,7 +116,7 @@ struct SquaredError {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
     const std::int64_t width = output.extent(1);
     const Real *value = &output(i, 0), *wanted = target.size() > 0 ? &target(i, 0) : &labels(classes(i), 0);
-    const Real sum = row.sumInOrder(width, [=](std::int64_t j) {
+    const Real sum = row.sumStrided(width, [=](std::int64_t j) {
       const Real difference = value[j] - wanted[j];
       return difference * difference;
     });

@@ -17,7 +17,7 @@ struct SoftmaxGradientRow {
     const auto count = static_cast<std::int64_t>(grad.extent(1));
     const Real* p = &probabilities(i, 0);
     Real* g = &grad(i, 0);
-    const Real product = row.sumInOrder(count, [=](std::int64_t c) { return p[c] * g[c]; });
+    const Real product = row.sumStrided(count, [=](std::int64_t c) { return p[c] * g[c]; });
     row.each(count, [=](std::int64_t c) { g[c] = p[c] * (g[c] - product); });
   }
 };

@@ -12,7 +12,7 @@ template <class Row>
 KOKKOS_INLINE_FUNCTION Real expRow(const Row& row, const Real* z, Real largest, Real scale,
                                    std::int64_t count, Real* out) {
   row.each(count, [=](std::int64_t c) { out[c] = rowExp(scale * (z[c] - largest)); });
-  return row.sumInOrder(count, [=](std::int64_t c) { return out[c]; });
+  return row.sumStrided(count, [=](std::int64_t c) { return out[c]; });
 }
 
 /// The sum of exp(z - largest), on hosts from first to last.
@@ -52,11 +52,11 @@ struct CrossEntropyRow {
     Real hard = 0, spread = 0;
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
-      hard = row.sumInOrder(count, [=](std::int64_t c) { return target[c] * (toReal(z[c]) - largest); });
+      hard = row.sumStrided(count, [=](std::int64_t c) { return target[c] * (toReal(z[c]) - largest); });
     } else {
       hard = toReal(z[classes(i)]) - largest;
     }
-    if (smoothing > 0) spread = row.sumInOrder(count, [=](std::int64_t c) { return toReal(z[c]) - largest; });
+    if (smoothing > 0) spread = row.sumStrided(count, [=](std::int64_t c) { return toReal(z[c]) - largest; });
     return (1 - smoothing) * hard + smoothing / static_cast<Real>(count) * spread;
   }
 

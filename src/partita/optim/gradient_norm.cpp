@@ -39,7 +39,7 @@ struct TensorSquares {
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t tensor, const Row& row) const {
     const double* own = squares + tensors[tensor].offset;
-    const double sum = row.sumInOrder(tensors[tensor].size, [=](std::int64_t i) { return own[i]; });
+    const double sum = row.sumStrided(tensors[tensor].size, [=](std::int64_t i) { return own[i]; });
     const auto factor = static_cast<double>(scale.value());
     double* result = squares + tensor;
     row.once([=]() { *result = sum * factor * factor; });

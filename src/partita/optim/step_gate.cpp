@@ -19,7 +19,7 @@ struct Decide {
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t, const Row& row) const {
     const double* own = squares;
-    const double sum = row.sumInOrder(tensors, [=](std::int64_t t) { return own[t]; });
+    const double sum = row.sumStrided(tensors, [=](std::int64_t t) { return own[t]; });
     const Decide local = *this;
     row.once([=]() { local.note(sum - sum == 0.0); });
   }

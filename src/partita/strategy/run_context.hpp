@@ -15,10 +15,11 @@ namespace partita {
 
 /// A run at the last point where its ranks came together: from there it continues without lost ranks.
 struct MeetingState {
-  bool any = false;       ///< otherwise it starts again
-  bool meets = false;     ///< the joint work of the ranks at this point is not done yet
-  bool begun = false;     ///< but it has begun
-  bool evaluates = false; ///< it includes an evaluation
+  /// Of the joint work of the ranks at this point; `none`: there is no such point, so the run starts again.
+  enum class Work { none, due, begun, done };
+
+  Work work = Work::none;
+  bool evaluates = false; ///< the work includes an evaluation
   Position position;
   RunTimes times;  ///< of this rank
   Traffic traffic; ///< of this rank
@@ -27,6 +28,8 @@ struct MeetingState {
   std::vector<WorkerCounts> workers; ///< with their ranks in the job
   std::vector<Real> parameters;      ///< of the whole network
   std::vector<WorkerCounts> lost;    ///< workers that have been lost
+
+  bool any() const { return work != Work::none; }
 };
 
 /// What every strategy works on: the deck, this rank's place and stages, the data, the observer, the control

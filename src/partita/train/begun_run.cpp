@@ -24,7 +24,7 @@ Restart restartFrom(const MeetingState& state, const RunLength& length, std::int
   RunProgress& found = restart.found.emplace();
   found.position = state.position;
   // A checkpoint that was not finished is written again.
-  found.run_step = state.begun ? length.runStep(state.position) : -1;
+  found.run_step = state.work == MeetingState::Work::begun ? length.runStep(state.position) : -1;
   found.samples = samples;
   found.per_epoch = length.per_epoch;
   found.training_seconds = state.times.training;
@@ -46,7 +46,7 @@ BegunRun::BegunRun(const ExecSpace& space, const Communicator& world, const RunC
   showPartition(deck, setup.config, setup.plans.partition, setup.grid.plan(), deviceKind(setup.grid.paths()));
   collectively(world, [&] { predict(); });
   length = planRunLength(setup.config, setup.plans.sets.train.size());
-  const bool goes_on = continued.state.any;
+  const bool goes_on = continued.state.any();
   collectively(world, [&] { planBeginning(deck, goes_on ? "" : start.file, continued.state); });
   for (const auto& local : setup.stages)
     if (goes_on) local->stage.setParameters(space, continued.state.parameters.data());
@@ -68,7 +68,7 @@ void BegunRun::planBeginning(const RunConfig& deck, const std::string& file, con
   const Plans& plans = setup.plans;
   const int replicas = setup.grid.replicas();
   restart = planRestart(file, deck, config, plans.partition, length, plans.sets, replicas);
-  if (state.any) restart = restartFrom(state, length, samples(), replicas);
+  if (state.any()) restart = restartFrom(state, length, samples(), replicas);
   if (!file.empty())
     readParameters(*restart.opened, setup.stagePointers<Stage*>(),
                    restart.replicaOf(config, setup.grid.replica()));

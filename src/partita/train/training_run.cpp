@@ -214,15 +214,13 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
 /// What rank 0 knows, on every rank. Data that differ between ranks are kept.
 void share(const Communicator& world, Continued& continued) {
   MeetingState& state = continued.state;
-  std::vector<std::int64_t> facts{continued.prepared, state.any,       state.meets,
-                                  state.begun,        state.evaluates, state.position.step};
+  std::vector<std::int64_t> facts{continued.prepared, static_cast<std::int64_t>(state.work), state.evaluates,
+                                  state.position.step};
   broadcast(world, facts);
   continued.prepared = facts[0] != 0;
-  state.any = facts[1] != 0;
-  state.meets = facts[2] != 0;
-  state.begun = facts[3] != 0;
-  state.evaluates = facts[4] != 0;
-  state.position = {RunPhase::training, 0, facts[5]};
+  state.work = static_cast<MeetingState::Work>(facts[1]);
+  state.evaluates = facts[2] != 0;
+  state.position = {RunPhase::training, 0, facts[3]};
   broadcast(world, state.numbers);
   broadcast(world, state.parameters);
 }
@@ -253,7 +251,7 @@ Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, co
     if (before.rank() == 0) rules.leaveOut(lost, left.strategy, before, continued.state);
     left.strategy = rules.withoutRanks(left.strategy, lost);
     losses = std::make_unique<LossWatch>(*losses);
-    const std::int64_t step = continued.state.any ? continued.state.position.step : 0;
+    const std::int64_t step = continued.state.any() ? continued.state.position.step : 0;
     Log::info("continuing with " + counted(losses->ranks().size() - 1, "worker") + " after step " +
               std::to_string(step));
   }

@@ -61,8 +61,4 @@ Messages treeAllReduce(std::int64_t ranks, double bytes) {
   return {2.0 * treeDepth(ranks), bytes};
 }
 
-Messages scatter(std::int64_t ranks, double bytes) {
-  return ring(ranks, 1.0, bytes / static_cast<double>(ranks));
-}
-
 } // namespace partita

@@ -45,7 +45,5 @@ Messages allReduce(std::int64_t ranks, double bytes);
 Messages ringAllGather(std::int64_t ranks, double bytes_per_rank);
 /// A reduction to one rank and a broadcast from there.
 Messages treeAllReduce(std::int64_t ranks, double bytes);
-/// From one rank to all others, each of which gets its part.
-Messages scatter(std::int64_t ranks, double bytes);
 
 } // namespace partita

@@ -152,7 +152,7 @@ bool Coordinator::giveNext(std::size_t worker) {
 
 /// A step that all workers take together: each computes its part of the gradient.
 void Coordinator::beginStep() {
-  if (_meets || busyWorkers() > 0 || left() == 0) return;
+  if (_meeting_wanted || busyWorkers() > 0 || left() == 0) return;
   const std::int64_t total = std::min(_context.config.training.batch, left());
   const std::vector<std::int64_t> parts = _controller.split(total);
   WorkOrder order;
@@ -256,7 +256,7 @@ void Coordinator::endOrder(std::size_t worker) {
 
 void Coordinator::take(std::size_t worker, const WorkResult& result) {
   if (_workers[worker].lost) return; // it was given up, but still answers: others have its batch
-  _meets = _meets || result.wants_meeting;
+  _meeting_wanted = _meeting_wanted || result.wants_meeting;
   _state.workers[worker].busy_seconds += result.seconds;
   if (result.kind == WorkOrder::Kind::train && !result.failed && !_workers[worker].late) {
     _workers[worker].last = result.seconds;
@@ -354,7 +354,7 @@ void Coordinator::look(bool more) {
   const std::int64_t now = _looked_at = step();
   report(now, false);
   if (more) return;
-  _meets = _meets || _context.control.wantsMeeting({RunPhase::training, 0, now});
+  _meeting_wanted = _meeting_wanted || _context.control.wantsMeeting({RunPhase::training, 0, now});
 }
 
 /// Writes a row if one is due. `last`: the run ends here.
@@ -386,17 +386,17 @@ WorkOrder Coordinator::workUntilMeeting(const std::function<bool(std::int64_t st
       if (last) break;
       ++_state.epoch;
       _state.cursor = 0;
-      if (order.evaluates || _meets) break;
+      if (order.evaluates || _meeting_wanted) break;
       continue;
     }
-    if (_meets) break;
+    if (_meeting_wanted) break;
     PARTITA_REQUIRE(left() == 0, "samples are left, but no worker takes them");
   }
   _looked_at = order.step;
   while (awaitsLate()) takeNext();
   _report.writeWorkers(order.step);
   report(order.step, last);
-  _meets = false;
+  _meeting_wanted = false;
   rest();
   if (_context.losses != nullptr && !_context.losses->lost().empty()) return order;
   for (const WorkerCounts& worker : _state.workers)

@@ -87,7 +87,7 @@ class Coordinator {
   bool dropLostWorkers(const std::set<int>& ranks);
   void lose(std::size_t worker);
   std::string settle(std::size_t worker);
-  bool mayHandOut() const { return !_meets || _dispatcher.hasGivenBack(); }
+  bool mayHandOut() const { return !_meeting_wanted || _dispatcher.hasGivenBack(); }
   void keepLateChange(std::size_t worker, const std::string& why);
   bool awaitsLate() const;
   bool working() const;
@@ -112,7 +112,7 @@ class Coordinator {
   RateScale _rates;
   std::vector<WorkerState> _workers;
   HogbatchState _state;
-  bool _meets = false;          ///< a meeting is wanted: only returned batches are handed out
+  bool _meeting_wanted = false; ///< only returned batches are handed out
   std::size_t _applying = 0;    ///< synchronous: the next worker to apply its part
   std::int64_t _steps_done = 0; ///< synchronous: of this process
   CourseReport _report;

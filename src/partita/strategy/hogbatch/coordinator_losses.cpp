@@ -51,7 +51,7 @@ bool Coordinator::dropLostWorkers(const std::set<int>& ranks) {
   }
   if (!any) return false;
   if (!anyLeft()) throw RunError("all workers are lost (strategy/tolerate)");
-  _meets = true; // the remaining ranks start again after they have finished their batches
+  _meeting_wanted = true; // the remaining ranks start again after they have finished their batches
   handOut();
   return true;
 }

@@ -44,7 +44,7 @@ WorkerCounts countsOf(int rank, const StrategySection& strategy, const Communica
   counts.rank = world.worldRank(rank);
   counts.shared = rank <= strategy.hogbatch.shared_workers;
   if (counts.isLost()) return counts;
-  counts.lost_step = state.any ? state.position.step : 0;
+  counts.lost_step = state.any() ? state.position.step : 0;
   counts.lost_seconds = state.times.training;
   Log::warning("rank " + std::to_string(counts.rank) + ": the worker is lost after step " +
                std::to_string(counts.lost_step) + " (strategy/tolerate)");

@@ -65,7 +65,7 @@ void HogbatchTraining::beginCoordinator(const std::vector<int>& others) {
     _coordinator->setServer(_server.get());
   }
   if (_context.decisions_file.empty()) return;
-  const bool goes_on = _context.meeting != nullptr && _context.meeting->any;
+  const bool goes_on = _context.meeting != nullptr && _context.meeting->any();
   _log = std::make_unique<DecisionLog>(_context.decisions_file, version, goes_on);
   _coordinator->setLog(_log.get());
 }
@@ -127,7 +127,7 @@ bool HogbatchTraining::meet(const ExecSpace& space, const WorkOrder& order) {
   keepNumbers();
   const bool ends = _context.control.afterStep(space, at, {});
   _context.grid.world().barrier(); // the model must not change before all ranks have copied what they keep
-  if (_context.meeting != nullptr) _context.meeting->meets = _context.meeting->begun = false;
+  if (_context.meeting != nullptr) _context.meeting->work = MeetingState::Work::done;
   return ends;
 }
 
@@ -136,7 +136,7 @@ bool HogbatchTraining::meet(const ExecSpace& space, const WorkOrder& order) {
 void HogbatchTraining::keepMeeting(const WorkOrder& order) {
   if (_context.meeting == nullptr) return;
   MeetingState& state = *_context.meeting;
-  state.any = state.meets = state.begun = true;
+  state.work = MeetingState::Work::begun;
   state.evaluates = order.evaluates;
   state.position = {RunPhase::training, 0, order.step};
   state.times = _context.clock.times();
@@ -162,16 +162,15 @@ WorkOrder HogbatchTraining::nextMeeting(const ExecSpace& space) {
   if (losses == nullptr) return order;
   losses->hold(false);
   if (losses->lost().empty()) return order;
-  _context.meeting->meets = order.evaluates;
-  _context.meeting->begun = false; // the remaining workers have not met yet
+  using Work = MeetingState::Work;
+  _context.meeting->work = order.evaluates ? Work::due : Work::done; // the remaining workers have not met yet
   losses->leaveTheLost();
 }
 
 /// After the loss of a rank: repeats the meeting that it interrupted. Returns whether the run ends here.
 bool HogbatchTraining::meetAgain(const ExecSpace& space) {
   const MeetingState* const state = _context.meeting;
-  if (state == nullptr || !state->any) return false;
-  if (!state->meets) return false;
+  if (state == nullptr || !state->any() || state->work == MeetingState::Work::done) return false;
   if (_coordinator != nullptr) _coordinator->rest();
   WorkOrder order;
   order.kind = WorkOrder::Kind::meet;

@@ -1,0 +1,147 @@
+#include "partita/core/error.hpp"
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/kernels/narrow_convolve.hpp"
+#include "partita/kernels/narrow_gradients.hpp"
+#include "partita/kernels/narrow_images.hpp"
+#include "partita/kernels/narrow_sums.hpp"
+
+#include <algorithm>
+
+namespace partita::narrow {
+
+#ifdef PARTITA_LANE_VECTORS
+
+namespace {
+
+/// Sums over some lines of windows, for each value that a window sees and all outputs.
+struct WeightGradient {
+  Images images;
+  const Real *grad, *grad_end;
+  Real* partial; // [slices, depth, width]
+  bool add;
+  std::int64_t lines, slices, at_once;
+
+  KOKKOS_INLINE_FUNCTION std::int64_t tiles() const { return (images.depth() + at_once - 1) / at_once; }
+
+  /// An item is some values of a window and a slice of the lines.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const std::int64_t slice = item / tiles(), first = (item - slice * tiles()) * at_once;
+    forStrips(0, images.outputs, [&](const auto& sums, std::int64_t output) {
+      if (at_once == 5)
+        tile<5>(sums, slice, first, output);
+      else
+        tile<6>(sums, slice, first, output);
+    });
+  }
+
+ private:
+  template <int Count, class S>
+  KOKKOS_INLINE_FUNCTION void tile(const S&, std::int64_t slice, std::int64_t first,
+                                   std::int64_t output) const {
+    const std::int64_t depth = images.depth(), left = depth - first < Count ? depth - first : Count;
+    std::int64_t at[Count];
+    S sums[Count];
+    Real* to = partial + (slice * depth + first) * images.width + output;
+    const Real none[S::width] = {};
+    for (int i = 0; i < Count; ++i) {
+      at[i] = images.valueAt(first + (i < left ? i : 0));
+      sums[i].load(add && i < left ? to + i * images.width : none);
+    }
+    const std::int64_t end = (slice + 1) * lines / slices;
+    for (std::int64_t line = slice * lines / slices; line < end; ++line)
+      addLine<Count>(sums, at, line, output);
+    for (int i = 0; i < Count; ++i)
+      if (i < left) sums[i].store(to + i * images.width);
+  }
+
+  template <int Count, class S>
+  KOKKOS_FORCEINLINE_FUNCTION void addLine(S (&sums)[Count], const std::int64_t (&at)[Count],
+                                           std::int64_t line, std::int64_t output) const {
+    const WindowPlan& w = images.w;
+    const std::int64_t plane = line / w.out[1], row = plane / w.out[0], outputs = images.outputs,
+                       step = images.step(), windows = w.out[2];
+    const Real *from = images.lineOf(row, plane - row * w.out[0], line - plane * w.out[1]),
+               *own = grad + line * windows * outputs + output;
+    const bool inside = grad_end - own >= (windows - 1) * outputs + S::width;
+    for (std::int64_t x = 0; x < windows; ++x, from += step, own += outputs) {
+      S factors;
+      if (inside) {
+        factors.load(own);
+      } else {
+        Real copy[S::width] = {};
+        for (std::int64_t i = 0; i < S::width && output + i < outputs; ++i) copy[i] = own[i];
+        factors.load(copy);
+      }
+      for (int i = 0; i < Count; ++i) sums[i].add(from[at[i]], factors);
+    }
+  }
+};
+
+/// The sums of all slices in the order of the weights.
+struct UnpackGradient {
+  const Real* partial;
+  Real* gradient;
+  std::int64_t channels, taps, slices, slice_step, value_step, output_step;
+  bool accumulate;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t output, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t depth = channels * taps;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t channel = quotient(i, taps), value = (i - channel * taps) * channels + channel;
+      Real sum = 0;
+      for (std::int64_t s = 0; s < slices; ++s)
+        sum += partial[s * slice_step + value * value_step + output * output_step];
+      gradient[output * depth + i] = sum + (accumulate ? gradient[output * depth + i] : Real(0));
+    }
+  }
+};
+
+} // namespace
+
+void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
+                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
+                    const Between& between) {
+  const Region region(space, "partita::narrow::weight_gradient", Phase::gemm);
+  const std::int64_t rows = in.extent(0), at_once = plan.narrowRows(rows), width = plan.narrowWidth(),
+                     slices = plan.gradientSlices(), depth = plan.depth();
+  const auto computed = [&](std::int64_t tile) { return (depth + tile - 1) / tile * tile; };
+  Real *const partial = work.data(), *const padded = partial + slices * depth * width;
+  const bool sparse = mostlyZeros(space, plan, grad);
+  for (std::int64_t first = 0; first < rows; first += at_once) {
+    const std::int64_t count = std::min(at_once, rows - first);
+    const Images images = imagesOf(space, plan, rowsFrom(in, first, count), padded);
+    const Matrix from = rowsFrom(grad, first, count);
+    if (sparse) {
+      addSparseGradient(space, plan, images, from, first > 0, partial);
+    } else {
+      const WeightGradient gradient{images,
+                                    from.data(),
+                                    grad.data() + grad.size(),
+                                    partial,
+                                    first > 0,
+                                    count * plan.windows.out[0] * plan.windows.out[1],
+                                    slices,
+                                    computed(5) < computed(6) ? 5 : 6};
+      Kokkos::parallel_for("partita::narrow::weight_gradient_kernel",
+                           Range(space, 0, gradient.tiles() * slices), gradient);
+    }
+    if (between && first + count < rows) between();
+  }
+  const std::int64_t outputs = plan.out_channels;
+  forEachRun(space, "partita::narrow::unpack_kernel", outputs, depth,
+             UnpackGradient{partial, weight_gradient.data(), plan.in_channels, plan.windows.taps(), slices,
+                            depth * (sparse ? outputs : width), sparse ? 1 : width, sparse ? depth : 1,
+                            accumulate});
+}
+
+#else
+
+void weightGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, bool, const Matrix&,
+                    const Matrix&, const Matrix&, const Between&) {
+  PARTITA_FAIL("this build has no kernels for narrow convolutions");
+}
+
+#endif
+
+} // namespace partita::narrow

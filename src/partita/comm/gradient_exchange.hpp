@@ -3,6 +3,7 @@
 #include "partita/comm/all_reduce.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/message_path.hpp"
+#include "partita/comm/wait_times.hpp"
 #include "partita/plan/sum_buckets.hpp"
 
 #include <functional>
@@ -61,8 +62,7 @@ class GradientReducer final : public GradientExchange {
   /// waits.
   GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                   MessagePath path, std::int64_t& bytes, Precision wire = Precision::single,
-                  const std::shared_ptr<DeviceSums>& devices = nullptr,
-                  const char* what = "sum of gradients");
+                  const std::shared_ptr<DeviceSums>& devices = nullptr, const char* what = waits::gradients);
   /// Leaves the gradients in these ranges [begin, end) out of the sum, because another rank of `peers` has
   /// the same ones.
   void leaveOut(std::vector<std::pair<std::int64_t, std::int64_t>> ranges) { _left_out = std::move(ranges); }

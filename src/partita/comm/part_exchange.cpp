@@ -3,6 +3,7 @@
 #include "partita/comm/link.hpp"
 #include "partita/comm/part_places.hpp"
 #include "partita/comm/tags.hpp"
+#include "partita/comm/wait_times.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 
@@ -168,14 +169,14 @@ void PartExchange::addUp(const ExecSpace& space, const char* what, const Vector&
 }
 
 void PartExchange::sum(const ExecSpace& space, const Vector& values, const Vector& work, Travel travel) {
-  addUp(space, "sums over parts", values, work, travel);
+  addUp(space, waits::part_sums, values, work, travel);
 }
 
 void PartExchange::sum(const ExecSpace& space, const Vector& values) {
   const std::size_t room = values.extent(0) / static_cast<std::size_t>(_parts.size()) + 1;
   if (_few.extent(0) < room)
     _few = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::few"), room);
-  addUp(space, "sum of batch statistics", values, _few);
+  addUp(space, waits::batch_statistics, values, _few);
 }
 
 void PartExchange::slice(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all,
@@ -218,7 +219,7 @@ void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, cons
     const int got = (ring.place + 2 * ring.count - i - 1) % ring.count;
     Real* const in = work.data() + i % 2 * largest;
     if (i > 0 || travel != Travel::arrive)
-      post(space, "values of other parts", {{ring.next, out, bounds[last + 1] - bounds[last]}},
+      post(space, waits::part_values, {{ring.next, out, bounds[last + 1] - bounds[last]}},
            {{ring.last, in, bounds[got + 1] - bounds[got]}});
     if (travel == Travel::depart) return;
     take(last, out);
@@ -233,7 +234,7 @@ void PartExchange::gather(const ExecSpace& space, const Vector& values) {
   const Region region(space, "partita::PartExchange::gather", Phase::communication);
   const Ring ring = ringOf({0, 1, _parts.size()});
   const auto each = static_cast<std::int64_t>(values.extent(0)) / ring.count;
-  gatherChunks(space, "sums over classes", ring, values.data(), chunkBounds(Bounds(ring.count, each), 1));
+  gatherChunks(space, waits::class_sums, ring, values.data(), chunkBounds(Bounds(ring.count, each), 1));
 }
 
 /// What arrives is added to this rank's values of its chunk and sent on; this rank's chunk comes last.
@@ -252,7 +253,7 @@ void PartExchange::reduce(const ExecSpace& space, const ExchangePlan& plan, cons
     const int sent = (ring.place + 2 * ring.count - i - 1) % ring.count,
               got = (ring.place + 2 * ring.count - i - 2) % ring.count;
     if (i > 0 || travel != Travel::arrive)
-      post(space, "sums of ranges", {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
+      post(space, waits::range_sums, {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
            {{ring.last, in, bounds[got + 1] - bounds[got]}});
     if (travel == Travel::depart) return;
     complete(space);

@@ -1,5 +1,6 @@
 #include "partita/comm/part_exchange.hpp"
 #include "partita/comm/part_places.hpp"
+#include "partita/comm/wait_times.hpp"
 #include "partita/core/region.hpp"
 
 namespace partita {
@@ -35,7 +36,7 @@ void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan,
       const Block block = plan.sent(plan.place, piece.peer);
       copyPlaces(space, from, {piece.values, block, plan.channels}, block, rows);
     }
-    post(space, "halos", messages.out, messages.in);
+    post(space, waits::halos, messages.out, messages.in);
     copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
   }
   if (travel == Travel::depart) return;
@@ -57,7 +58,7 @@ void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan
       const Block block = plan.sent(piece.peer, plan.place);
       copyPlaces(space, from, {piece.values, block, plan.channels}, block, rows);
     }
-    post(space, "halos", messages.out, messages.in);
+    post(space, waits::halos, messages.out, messages.in);
   }
   if (travel == Travel::depart) return;
   Kokkos::deep_copy(space, own, Real(0));

@@ -1,6 +1,7 @@
 #include "partita/comm/replica_reduce.hpp"
 
 #include "partita/comm/wait.hpp"
+#include "partita/comm/wait_times.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 
@@ -35,7 +36,7 @@ void ReplicaReduce::sum(const ExecSpace& space, const Vector& values) const {
   fence(space, "partita::ReplicaReduce::sum");
   Request request;
   PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, buffer, mpiCount(values.extent(0)), mpiType<Real>(), MPI_SUM,
-                             _peers.get(), request.start({WaitedFor::Kind::all, "sum of batch statistics"})));
+                             _peers.get(), request.start({WaitedFor::Kind::all, waits::batch_statistics})));
   request.wait();
   _bytes += values.extent(0) * sizeof(Real);
   if (_path == MessagePath::staged) Kokkos::deep_copy(space, values, staged);

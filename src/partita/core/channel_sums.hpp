@@ -167,12 +167,10 @@ void teamSums(const ExecSpace& space, const char* label, std::int64_t rows, std:
               std::int64_t channels, const Body& body) {
   constexpr int most = Channels::channels_per_team;
   const std::int64_t teams_per_row = (channels + most - 1) / most;
-  const auto teams = static_cast<int>(rows * teams_per_row);
   using Policy =
       Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<Channels::lanes * Channels::threads_per_place>>;
-  Policy policy = device_is_host ? Policy(space, teams, 1)
-                                 : Policy(space, teams, Channels::lanes, Channels::threads_per_place);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Channels::Scratch::shmem_size())));
+  const auto policy = teamsOf<Policy>(space, rows * teams_per_row, Channels::lanes,
+                                      Channels::threads_per_place, Channels::Scratch::shmem_size());
   Kokkos::parallel_for(label, policy, TeamSums<Body, Channels>{body, places, channels, teams_per_row});
 }
 

@@ -181,11 +181,8 @@ struct ThreadColumnSum {
 
 template <class Sums>
 LargeTeam columnTeams(const ExecSpace& space, std::int64_t columns) {
-  const auto teams = static_cast<int>((columns + Sums::columns_per_team - 1) / Sums::columns_per_team);
-  LargeTeam policy = device_is_host ? LargeTeam(space, teams, 1)
-                                    : LargeTeam(space, teams, Sums::lanes, Sums::columns_per_team);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Sums::Scratch::shmem_size())));
-  return policy;
+  const std::int64_t teams = (columns + Sums::columns_per_team - 1) / Sums::columns_per_team;
+  return teamsOf<LargeTeam>(space, teams, Sums::lanes, Sums::columns_per_team, Sums::Scratch::shmem_size());
 }
 
 } // namespace detail

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "partita/core/math.hpp"
-#include "partita/core/packs.hpp"
+#include "partita/core/packed_row.hpp"
+#include "partita/core/row_reducers.hpp"
 
 #include <algorithm>
 
@@ -64,153 +64,6 @@ struct RowOfThread {
     body();
   }
 };
-
-namespace detail {
-
-/// The largest value of a reduction, and of equal ones the first.
-class FirstLargest {
- public:
-  struct Found {
-    Real value;
-    std::int64_t place;
-  };
-  // NOLINTBEGIN(readability-identifier-naming): Kokkos asks for these names
-  using reducer = FirstLargest;
-  using value_type = Found;
-  // NOLINTEND(readability-identifier-naming)
-  using result_view_type = Kokkos::View<Found, HostSpace, Kokkos::MemoryUnmanaged>;
-
-  KOKKOS_INLINE_FUNCTION explicit FirstLargest(Found& found) : _found(found) {}
-  KOKKOS_INLINE_FUNCTION void init(Found& found) const {
-    found = {Kokkos::reduction_identity<Real>::max(), Kokkos::reduction_identity<std::int64_t>::min()};
-  }
-  KOKKOS_INLINE_FUNCTION void join(Found& into, const Found& other) const {
-    if (other.value > into.value || (other.value == into.value && other.place < into.place)) into = other;
-  }
-  KOKKOS_INLINE_FUNCTION Found& reference() const { return _found; }
-  KOKKOS_INLINE_FUNCTION result_view_type view() const { return result_view_type(&_found); }
-
- private:
-  Found& _found;
-};
-
-/// Largest value, its place and the sum of exp(value - largest), of values that come one by one or in parts
-/// (Milakov and Gimelshein, arXiv 1805.02867).
-class OnlineSoftmax {
- public:
-  struct Found {
-    Real largest;
-    std::int64_t place;
-    Real sum;
-  };
-  // NOLINTBEGIN(readability-identifier-naming): Kokkos asks for these names
-  using reducer = OnlineSoftmax;
-  using value_type = Found;
-  // NOLINTEND(readability-identifier-naming)
-  using result_view_type = Kokkos::View<Found, HostSpace, Kokkos::MemoryUnmanaged>;
-
-  KOKKOS_INLINE_FUNCTION explicit OnlineSoftmax(Found& found) : _found(found) {}
-  KOKKOS_INLINE_FUNCTION void init(Found& found) const {
-    found = {Kokkos::reduction_identity<Real>::max(), Kokkos::reduction_identity<std::int64_t>::min(),
-             Real(0)};
-  }
-  /// Adds the values of a Pack that begins at this place.
-  template <class P>
-  KOKKOS_INLINE_FUNCTION static void add(Found& found, const typename P::Values& values, std::int64_t first) {
-    Real largest = found.largest;
-    for (int k = 0; k < P::count; ++k) largest = P::at(values, k) > largest ? P::at(values, k) : largest;
-    if (largest > found.largest) {
-      for (int k = P::count - 1; k >= 0; --k)
-        if (P::at(values, k) == largest) found.place = first + k;
-      found.sum *= rowExp(found.largest - largest);
-      found.largest = largest;
-    }
-    for (int k = 0; k < P::count; ++k) found.sum += rowExp(P::at(values, k) - largest);
-  }
-  KOKKOS_INLINE_FUNCTION void join(Found& into, const Found& other) const {
-    const bool takes =
-        other.largest > into.largest || (other.largest == into.largest && other.place < into.place);
-    const Found most = takes ? other : into, less = takes ? into : other;
-    into = {most.largest, most.place, most.sum + less.sum * rowExp(less.largest - most.largest)};
-  }
-  KOKKOS_INLINE_FUNCTION Found& reference() const { return _found; }
-  KOKKOS_INLINE_FUNCTION result_view_type view() const { return result_view_type(&_found); }
-
- private:
-  Found& _found;
-};
-
-/// The sums of two numbers at once.
-class SumOfTwo {
- public:
-  // NOLINTBEGIN(readability-identifier-naming): Kokkos asks for these names
-  using reducer = SumOfTwo;
-  using value_type = TwoValues;
-  // NOLINTEND(readability-identifier-naming)
-  using result_view_type = Kokkos::View<TwoValues, HostSpace, Kokkos::MemoryUnmanaged>;
-
-  KOKKOS_INLINE_FUNCTION explicit SumOfTwo(TwoValues& sums) : _sums(sums) {}
-  KOKKOS_INLINE_FUNCTION void init(TwoValues& sums) const { sums = {Real(0), Real(0)}; }
-  KOKKOS_INLINE_FUNCTION void join(TwoValues& into, const TwoValues& other) const {
-    into.first += other.first;
-    into.second += other.second;
-  }
-  KOKKOS_INLINE_FUNCTION TwoValues& reference() const { return _sums; }
-  KOKKOS_INLINE_FUNCTION result_view_type view() const { return result_view_type(&_sums); }
-
- private:
-  TwoValues& _sums;
-};
-
-/// A row as work for several threads: packs of its values if they may be read in packs, then the values that
-/// are left.
-template <class Stored>
-class PackedRow {
- public:
-  KOKKOS_INLINE_FUNCTION PackedRow(const Stored* values, std::int64_t count, bool aligned)
-      : _values(values), _packs(aligned ? count / values_per_pack : 0),
-        _items(count - _packs * (values_per_pack - 1)) {}
-
-  KOKKOS_INLINE_FUNCTION std::int64_t items() const { return _items; }
-
-  /// Calls body(pack, its values, the place of the first), where `pack` is a Pack<1> for the values that are
-  /// left.
-  template <class Body>
-  KOKKOS_INLINE_FUNCTION void visitPack(std::int64_t item, const Body& body) const {
-    using Many = Pack<values_per_pack>;
-    if (item >= _packs) return body(Pack<1>(), toReal(_values[placeOf(item)]), placeOf(item));
-    body(Many(), Many::load(_values + placeOf(item)), placeOf(item));
-  }
-  /// Calls body(value, its place) for the values of an item.
-  template <class Body>
-  KOKKOS_INLINE_FUNCTION void visit(std::int64_t item, const Body& body) const {
-    visitPack(item, [&](auto pack, const auto& values, std::int64_t first) {
-      for (int k = 0; k < pack.count; ++k) body(pack.at(values, k), first + k);
-    });
-  }
-  /// to[place] = function(value, place) for the values of an item.
-  template <class Function>
-  KOKKOS_INLINE_FUNCTION void map(std::int64_t item, Stored* to, const Function& function) const {
-    const std::int64_t first = placeOf(item);
-    if (item >= _packs) {
-      to[first] = fromReal<Stored>(function(toReal(_values[first]), first));
-      return;
-    }
-    auto pack = Pack<values_per_pack>::load(_values + first);
-    for (int k = 0; k < values_per_pack; ++k) pack.of[k] = function(pack.of[k], first + k);
-    Pack<values_per_pack>::store(to + first, pack);
-  }
-
- private:
-  KOKKOS_INLINE_FUNCTION std::int64_t placeOf(std::int64_t item) const {
-    return item < _packs ? item * values_per_pack : item + _packs * (values_per_pack - 1);
-  }
-
-  const Stored* _values;
-  std::int64_t _packs, _items;
-};
-
-} // namespace detail
 
 /// All threads of a team.
 struct WholeTeam {
@@ -372,8 +225,7 @@ struct WarpRows {
 constexpr std::int64_t thread_row = 8, warp_row = 2048;
 
 inline Team rowTeams(const ExecSpace& space, std::int64_t rows) {
-  const int teams = static_cast<int>(rows);
-  return device_is_host ? Team(space, teams, 1) : Team(space, teams, 8, 32);
+  return teamsOf<Team>(space, rows, 8, warp_size);
 }
 
 /// If there are many rows, blocks of several warps fill a device better than blocks of one warp.
@@ -383,8 +235,7 @@ inline std::int64_t rowsPerTeam(std::int64_t rows) {
 }
 
 inline Team warpTeams(const ExecSpace& space, std::int64_t rows, std::int64_t rows_per_team) {
-  const auto teams = static_cast<int>((rows + rows_per_team - 1) / rows_per_team);
-  return device_is_host ? Team(space, teams, 1) : Team(space, teams, static_cast<int>(rows_per_team), 32);
+  return teamsOf<Team>(space, (rows + rows_per_team - 1) / rows_per_team, rows_per_team, warp_size);
 }
 
 } // namespace detail

@@ -54,6 +54,20 @@ using Team = Kokkos::TeamPolicy<ExecSpace>;
 /// Teams of up to 1024 threads, the most that a device allows: compilers then give each of them few
 /// registers.
 using LargeTeam = Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<1024>>;
+
+constexpr int warp_size = 32; ///< threads of a device that work in step
+
+/// Teams of `threads` times `lanes` threads on a device, and of single threads on a host, with scratch
+/// memory.
+template <class Policy>
+Policy teamsOf(const ExecSpace& space, std::int64_t teams, std::int64_t threads, std::int64_t lanes,
+               std::size_t scratch_bytes = 0) {
+  const auto count = static_cast<int>(teams);
+  Policy policy = device_is_host ? Policy(space, count, 1)
+                                 : Policy(space, count, static_cast<int>(threads), static_cast<int>(lanes));
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_bytes)));
+  return policy;
+}
 /// Scratch memory of a team. Neighbours in the last extent are neighbours in memory, which is not
 /// the default on devices.
 template <class Data>

@@ -16,7 +16,7 @@ using detail::Head;
 using detail::no_score;
 using Four = Pack<4>;
 
-constexpr std::int64_t warp = 32, team_size = 8 * warp; // threads of a team
+constexpr std::int64_t team_size = 8 * warp_size; // threads
 
 /// Positions of a tile: four tiles and two matrices of scores fit into 48 KiB.
 template <int Bound>
@@ -186,11 +186,10 @@ struct Place {
 
 template <int Bound>
 Team teams(const ExecSpace& space, const AttentionShape& shape, std::int64_t scratch_values) {
-  const auto count = static_cast<int>(shape.samples * shape.heads * Place<Bound>::tilesOf(shape.positions));
-  Team policy = device_is_host ? Team(space, count, 1) : Team(space, count, team_size / warp, warp);
-  const std::int64_t values = scratch_values + Four::count; // the first may have to be aligned
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(values * sizeof(Real))));
-  return policy;
+  const std::int64_t count = shape.samples * shape.heads * Place<Bound>::tilesOf(shape.positions),
+                     values = scratch_values + Four::count; // the first may have to be aligned
+  return teamsOf<Team>(space, count, team_size / warp_size, warp_size,
+                       static_cast<std::size_t>(values) * sizeof(Real));
 }
 
 /// o = softmax(scale q k^T) v and the logarithm of each sum, for a tile of queries (Dao, arXiv 2205.14135,

@@ -165,10 +165,9 @@ template <class P, class Stored, class Parameter>
 void addInGroups(const ExecSpace& space, std::int64_t groups, int threads,
                  const NormOperands<Stored, Parameter>& operands, Real* sums) {
   using Body = NormGradients<P, Stored, Parameter>;
-  const auto teams = static_cast<int>(groups);
-  LargeTeam policy = device_is_host ? LargeTeam(space, teams, 1) : LargeTeam(space, teams, threads, 32);
   const std::size_t values = static_cast<std::size_t>(operands.sums()) * static_cast<std::size_t>(threads);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Body::Scratch::shmem_size(values))));
+  const auto policy =
+      teamsOf<LargeTeam>(space, groups, threads, warp_size, Body::Scratch::shmem_size(values));
   Kokkos::parallel_for("partita::Norm::gradients_kernel", policy,
                        Body{operands, sums, operands.sums(), threads});
 }

@@ -19,7 +19,7 @@ using Stages = std::vector<std::unique_ptr<LocalStage>>;
 
 /// Nothing is rounded for a message of an evaluation, so that results do not depend on the number of ranks.
 Channel channelTo(const Grid& grid, int group, Tag tag, Precision stored) {
-  return grid.exactChannel(grid.evaluation(), group, tag, "activations to evaluate", stored);
+  return grid.exactChannel(grid.evaluation(), group, tag, waits::evaluated_activations, stored);
 }
 
 /// The samples of a replica on their way through the stages of this rank, batch by batch: from the previous

@@ -21,14 +21,14 @@ constexpr const char* other_waits = "other";
 
 /// The kinds of exchange that ranks wait for, by WaitedFor::what.
 std::string kindOfWait(const std::string& what) {
-  if (what == "activations" || what == "gradients of activations") return nameOf(ExchangeKind::stage);
-  if (what == "sum of batch statistics") return nameOf(ExchangeKind::norm);
-  if (what == "sum of gradients") return nameOf(ExchangeKind::gradients);
-  if (what == "sum of parameters") return nameOf(ExchangeKind::parameters);
-  if (what == "values of other parts" || what == "sums over classes") return nameOf(ExchangeKind::all_gather);
-  if (what == "sums of ranges") return nameOf(ExchangeKind::reduce_scatter);
-  if (what == "sums over parts") return nameOf(ExchangeKind::all_reduce);
-  if (what == "halos") return nameOf(ExchangeKind::halo);
+  if (what == waits::activations || what == waits::activation_gradients) return nameOf(ExchangeKind::stage);
+  if (what == waits::batch_statistics) return nameOf(ExchangeKind::norm);
+  if (what == waits::gradients) return nameOf(ExchangeKind::gradients);
+  if (what == waits::parameters) return nameOf(ExchangeKind::parameters);
+  if (what == waits::part_values || what == waits::class_sums) return nameOf(ExchangeKind::all_gather);
+  if (what == waits::range_sums) return nameOf(ExchangeKind::reduce_scatter);
+  if (what == waits::part_sums) return nameOf(ExchangeKind::all_reduce);
+  if (what == waits::halos) return nameOf(ExchangeKind::halo);
   return other_waits;
 }
 
@@ -70,7 +70,7 @@ StepCost measuredCost(const Grid& grid, double seconds, std::int64_t steps, int 
   for (const std::string& kind : namesOf<ExchangeKind>()) own[kind] = 0.0;
   double waited = 0.0;
   for (const auto& [what, time] : waitTimes()) {
-    if (what == "activations to evaluate") continue; // not in `seconds`
+    if (what == waits::evaluated_activations) continue; // not in `seconds`
     own[kindOfWait(what)] += time * per_step;
     waited += time * per_step;
   }

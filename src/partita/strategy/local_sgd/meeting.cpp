@@ -1,5 +1,6 @@
 #include "partita/strategy/local_sgd/meeting.hpp"
 
+#include "partita/comm/wait_times.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -64,7 +65,7 @@ StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid&
                                                                   : _trained.parameters.size),
       _sum(grid.peers(), _trained.gradients, config.strategy.bucket_kib * 1024 / bytesOf(grid.paths().sums),
            grid.paths().reductions, grid.traffic.between_replicas, grid.paths().sums,
-           grid.deviceSums(grid.peers()), "sum of parameters"),
+           grid.deviceSums(grid.peers()), waits::parameters),
       _statistics(grid.peers(), grid.paths().reductions,
                   static_cast<std::int64_t>(updater.local().stage.statistics().extent(0)),
                   grid.traffic.between_replicas) {

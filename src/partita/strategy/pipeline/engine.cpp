@@ -1,5 +1,6 @@
 #include "partita/strategy/pipeline/engine.hpp"
 
+#include "partita/comm/wait_times.hpp"
 #include "partita/core/error.hpp"
 #include "partita/plan/run_length.hpp"
 
@@ -16,10 +17,10 @@ PipelineEngine::PipelineEngine(Grid& grid, const StrategySection& strategy, std:
   const std::int64_t messages = batches * microbatches;
   std::int64_t& bytes = grid.traffic.between_stages;
   const auto forwards = [&](int peer, Precision stored) {
-    return grid.channel(grid.chain(), peer, Tag::forward, "activations", stored);
+    return grid.channel(grid.chain(), peer, Tag::forward, waits::activations, stored);
   };
   const auto backwards = [&](int peer, Precision stored) {
-    return grid.channel(grid.backward(), peer, Tag::backward, "gradients of activations", stored);
+    return grid.channel(grid.backward(), peer, Tag::backward, waits::activation_gradients, stored);
   };
   if (group > 0) {
     const std::int64_t before = liveWindow(strategy, group - 1, groups, microbatches);

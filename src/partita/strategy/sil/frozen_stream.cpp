@@ -1,5 +1,6 @@
 #include "partita/strategy/sil/frozen_stream.hpp"
 
+#include "partita/comm/wait_times.hpp"
 #include "partita/data/order.hpp"
 
 #include <algorithm>
@@ -89,8 +90,8 @@ void FrozenStream::beginFeeding(const RowSource& inputs) {
   const Grid& grid = _context.grid;
   LocalStage& finished = finishedStage();
   _outgoing = std::make_unique<MadeSegments>(finished, makeReader(inputs));
-  _sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::frozen, "activations",
-                                                  finished.stage.outputPrecision()),
+  _sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::frozen,
+                                                  waits::activations, finished.stage.outputPrecision()),
                                      _capacity, finished.stage.outputs(), _context.config.strategy.queue,
                                      _context.grid.traffic.between_stages);
 }
@@ -125,7 +126,7 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
     _incoming = std::make_unique<MadeSegments>(finishedStage(), makeReader(inputs));
   } else {
     _incoming = std::make_unique<ReceivedSegments>(std::make_unique<Receiver>(
-        grid.channel(grid.chain(), grid.group() - 1, Tag::frozen, "activations", cache.precision()),
+        grid.channel(grid.chain(), grid.group() - 1, Tag::frozen, waits::activations, cache.precision()),
         _capacity, cache.width(), _context.config.strategy.queue, _segments));
   }
   const Dataset& train = _context.sets.train;

@@ -1,6 +1,7 @@
 #include "partita/strategy/sil/sil.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/comm/wait_times.hpp"
 #include "partita/data/order.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/strategy/evaluation.hpp"
@@ -98,7 +99,7 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
   }
   if (local > 0) return std::make_unique<HandedSource>(*_context.stages[local - 1], std::move(labels));
   const Channel from =
-      grid.channel(grid.chain(), grid.group() - 1, Tag::relay, "activations", stage.inputPrecision());
+      grid.channel(grid.chain(), grid.group() - 1, Tag::relay, waits::activations, stage.inputPrecision());
   return std::make_unique<ReceivedSource>(std::make_unique<Receiver>(from, capacity, plan.inputs(),
                                                                      strategy.queue,
                                                                      _context.length.steps - first),
@@ -143,7 +144,7 @@ std::unique_ptr<Sender> SilTraining::makeSender() {
   if (strategy.sil.input != StageInput::relay || grid.endStage() == grid.plan().stages) return nullptr;
   const Stage& last = _context.stages.back()->stage;
   return std::make_unique<Sender>(
-      grid.channel(grid.chain(), grid.group() + 1, Tag::relay, "activations", last.outputPrecision()),
+      grid.channel(grid.chain(), grid.group() + 1, Tag::relay, waits::activations, last.outputPrecision()),
       largestShare(_context.config.training.batch, grid.replicas()), last.outputs(), strategy.queue,
       grid.traffic.between_stages);
 }

@@ -16,7 +16,7 @@ using detail::Head;
 using detail::no_score;
 using Four = Pack<4>;
 
-constexpr std::int64_t team_size = 8 * warp_size; // threads
+constexpr std::int64_t team_size = std::int64_t{8} * warp_size; // threads
 
 /// Positions of a tile: four tiles and two matrices of scores fit into 48 KiB.
 template <int Bound>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the roofline of a machine, and what each row of `partita bench --json FILE` reaches of it.
+"""Draws the roofline of a machine, and how much of it each row of `partita bench --json FILE` reaches.
 
 The roof is the rate of large products (`sgemm`, and `bgemm` for rows in bf16), or the memory bandwidth (`triad`) times
 the FLOPs per byte, whichever is lower. The bytes are those that a step would move without caches, so a row whose values
@@ -88,7 +88,7 @@ def picture(rates, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bench", metavar="FILE", help="of partita bench --json")
+    parser.add_argument("bench", metavar="FILE", help="file that partita bench --json wrote")
     parser.add_argument("-o", "--output", default="roofline.svg")
     arguments = parser.parse_args()
     rates, rows = read(arguments.bench)

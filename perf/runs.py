@@ -1,4 +1,4 @@
-"""Starts the program for measurements; shared by the scripts beside this file, which find it through sys.path."""
+"""Starts the program for measurements; shared by the scripts in the folders here, which find it through sys.path."""
 
 import concurrent.futures
 import csv
@@ -24,7 +24,7 @@ def launcher(ranks):
 
 
 def run(command, environment=None, may_fail=False):
-    """The finished process, with one thread per rank. The script ends if it fails, unless it may."""
+    """The finished process, with one thread per rank. If it fails, the script ends, unless `may_fail`."""
     command = list(map(str, command))
     result = subprocess.run(command, capture_output=True, text=True,
                             env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})})
@@ -38,7 +38,7 @@ def partita(app, *arguments, ranks=1, environment=None, may_fail=False):
 
 
 def train(app, deck, folder, *overrides, ranks=1, environment=None, may_diverge=False):
-    """Trains into `folder`, whatever is there; the run's summary. None if the loss did not stay finite, and it may."""
+    """Trains into `folder`, replacing what is there. Returns the summary, or None if it diverged and `may_diverge`."""
     shutil.rmtree(folder, ignore_errors=True)
     result = partita(app, "train", deck, "-d", folder, *overrides, ranks=ranks, environment=environment, may_fail=may_diverge)
     if result.returncode != 0:
@@ -49,8 +49,8 @@ def train(app, deck, folder, *overrides, ranks=1, environment=None, may_diverge=
 
 
 def noise(processes, repeats=12):
-    """Percent by which the 90th percentile of the time of a fixed computation exceeds the minimum, of the noisiest of several
-    processes that compute at once."""
+    """Percent by which the 90th percentile of the times of a fixed computation exceeds the minimum, for the noisiest of
+    several processes that compute at once."""
     def one(_):
         result = subprocess.run([sys.executable, "-c", KERNEL.format(repeats=repeats)], capture_output=True, text=True,
                                 check=True)
@@ -76,7 +76,7 @@ def evaluations(folder):
 
 
 def seconds_to(points, loss):
-    """When the loss is reached, between evaluations on a straight line; None if it never is."""
+    """When the loss is reached, interpolated linearly between evaluations; None if it never is."""
     before = None
     for seconds, value in points:
         if value <= loss:

@@ -47,7 +47,7 @@ def write(pairs):
             print(*pair)
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where Python's last flush does not fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so Python's last flush does not fail again
         sys.exit(1 if isinstance(error, BrokenPipeError) else f"byte_pairs.py: standard output: {error.strerror}")
 
 

@@ -1,7 +1,7 @@
 # The commands of bootstrap. They use packages.sh, kokkos.sh and environment.sh.
 
 # configure ARGUMENT...: CI builds once and from scratch, so it compiles several sources together. Developers do not:
-# a change to one of these sources would compile all of them.
+# a change to one of these sources would recompile all of them.
 configure() {
   local precompile=ON together=OFF
   [ "$preset" != cuda ] || precompile=OFF # nvcc_wrapper does not support them
@@ -31,12 +31,12 @@ runDemo() {
   buildTarget partita_app
   noteBlasKernels
   step "training the whole network on one rank" trainDemo joint 1 strategy/kind=joint
-  step "training two halves on two ranks by synthetic labels" trainDemo sil 2 strategy/kind=sil
+  step "training two halves on two ranks with synthetic labels" trainDemo sil 2 strategy/kind=sil
   say
   python3 scripts/demo_table.py "$build/demo/joint" "$build/demo/sil"
 }
 
-# Some tests compare results with other programs, and skip without them.
+# Some tests compare results with other programs, and are skipped without them.
 needTestPython() {
   local requirements=tests/regression/requirements.txt folder
   folder=$cache/test-python-$(cksum <$requirements | cut -d ' ' -f 1)
@@ -44,7 +44,7 @@ needTestPython() {
     needPackages "${venv_packages[@]}"
     if ! (python3 -m venv --clear "$folder" && "$folder/bin/pip" install --retries 1 -r $requirements &&
       touch "$folder/complete") >>"$log" 2>&1; then
-      say "tests of exported networks will skip: $requirements could not be installed into $folder (see $log)"
+      say "tests of exported networks will be skipped: $requirements could not be installed into $folder (see $log)"
       return 0
     fi
   fi
@@ -86,8 +86,8 @@ resultFile() {
   done
 }
 
-# measureThreads FOLDER ARGUMENT...: a perceptron with one and two threads, in float and bf16, by Partita and PyTorch, in
-# turns.
+# measureThreads FOLDER ARGUMENT...: times a perceptron with one and two threads, in float and bf16, in Partita and
+# PyTorch, alternating.
 measureThreads() {
   local folder=$1 name=mlp256_b1024 turn threads arguments=()
   shift

@@ -24,7 +24,7 @@ setEnvironment() {
   fi
 }
 
-# On a processor newer than its list, OpenBLAS uses AVX2 kernels, which are half as fast. The environment may also
+# On a processor newer than those it knows, OpenBLAS uses AVX2 kernels, which are half as fast. The environment may also
 # request them.
 chooseBlasKernels() {
   hasFlags avx512f avx512dq avx512bw avx512vl || return 0

@@ -1,4 +1,4 @@
-# Fuzzes the readers with libFuzzer, in a separate build by clang. It can use a Kokkos that was built by GCC.
+# Fuzzes the readers with libFuzzer, in a separate build with clang, which can use a Kokkos that GCC built.
 
 fuzz_targets=(deck idx libsvm placement search checkpoint)
 # Limits of a reader for a file of a few KiB: memory in MiB, and seconds until it counts as hanging. The limit on its
@@ -19,7 +19,7 @@ fuzzTarget() {
   local folder=$1 name=$2 dictionary=() more=() asan=
   [ ! -e "$folder/$name.dict" ] || dictionary=(-dict="$folder/$name.dict")
   if [ "$name" = checkpoint ]; then
-    # Every checkpoint includes a deck, which alone has 5 KiB. When HDF5 refuses a file, it leaks some memory, and may
+    # Every checkpoint includes a deck, which alone takes 5 KiB. When HDF5 refuses a file, it leaks some memory, and may
     # have requested more memory than any machine has.
     more=(-max_len=32768 -malloc_limit_mb=1000000)
     asan=detect_leaks=0:allocator_may_return_null=1

@@ -1,5 +1,5 @@
 # Builds Kokkos and Kokkos Kernels once, into a cache outside the clone, from Debian's source package trilinos, which
-# contains both. An installation of the user (Kokkos_ROOT) has priority.
+# contains both. An installation that Kokkos_ROOT names has priority.
 
 kokkos_version=3.4.01
 cache=${PARTITA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/partita}

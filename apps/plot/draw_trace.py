@@ -1,4 +1,4 @@
-"""Draws the schedule of one or more trace.json: one row per rank, time from left to right.
+"""Draws the schedule of one or more trace.json files: one row per rank, time from left to right.
 
     python3 apps/plot/draw_trace.py run/trace.json [MORE.json ...] schedule.png [--title TEXT ...]
 """
@@ -36,7 +36,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trace", nargs="+", help="traces, drawn one below the other on one scale")
     parser.add_argument("output", help="the picture to write")
-    parser.add_argument("--title", action="append", default=[], help="title; repeat it for each trace in turn")
+    parser.add_argument("--title", action="append", default=[], help="title of a trace; repeat for each trace in order")
     arguments = parser.parse_args()
     traces = [read(path) for path in arguments.trace]
     pyplot = start_pyplot()

@@ -1,4 +1,4 @@
-"""The files that the scripts in this folder write: complete or not at all, and never in the place of what they read.
+"""The files that the scripts in this folder write: complete or not at all, and never in place of what they read.
 
 They need the standard library only. All errors are RunError, with one clear line, or OSError."""
 
@@ -62,7 +62,7 @@ def refuse_others(output, mark, kind):
     with open(output, "rb") as file:
         if file.read(len(mark)) != mark.encode():
             raise RunError(f"{output}: is not a {kind} of this script and would be overwritten; "
-                           "choose another --output, or --overwrite")
+                           "choose another --output, or add --overwrite")
 
 
 def descriptor_of(path):
@@ -79,7 +79,7 @@ def descriptor_of(path):
 
 
 def write_to_descriptor(content, number, output):
-    """Where it stands: opened again by its name, it would be another file, or one that is written from its begin."""
+    """Writes at its current position: opened again by its name, it would be another file, or written from its start."""
     print(end="", flush=True)
     try:
         with os.fdopen(os.dup(number), "wb") as file:
@@ -98,7 +98,7 @@ def write(content, output):
             file.write(content)
     else:
         replace(content, target)
-    if descriptor != STANDARD_OUTPUT:  # whose content is the file alone
+    if descriptor != STANDARD_OUTPUT:  # which then contains nothing else
         print_name(output)
 
 

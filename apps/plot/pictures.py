@@ -27,7 +27,7 @@ def start_pyplot():
 
 
 def save(figure, output, runs=(), files=()):
-    """Writes a picture, but not in the place of a file of these runs, or of one of these files."""
+    """Writes a picture, but never in place of a file of these runs, or of one of these files."""
     suffix = os.path.splitext(output)[1][1:]
     if not suffix:
         fail(f"{output}: needs an extension, such as .png, which determines the format")

@@ -57,7 +57,7 @@ def read(path):
 
 
 def front(points):
-    """The points that no point of at most their area reaches, by area."""
+    """The points whose throughput no other point of at most their area reaches, in the order of area."""
     best, kept = 0.0, []
     for index, (area, throughput, _) in sorted(points.items(), key=lambda item: (item[1][0], -item[1][1])):
         if throughput > best:
@@ -102,8 +102,8 @@ def main():
     arguments = parser.parse_args()
     output = arguments.output or os.path.splitext(arguments.result)[0] + ".html"
     pictures = read(arguments.result)
-    legend = element("p", "Each point is an accelerator; the line joins those that no smaller one reaches; the square "
-                          "on its corner is the reference.")
+    legend = element("p", "Each point is an accelerator; the line joins those whose throughput no smaller one "
+                          "reaches; the diamond is the reference.")
     page = element("html", element("head", element("meta", charset="utf-8"), element("title", "Placement search"),
                                    element("style", STYLE)),
                    element("body", element("h1", "Throughput and area"), legend, *(draw(*one) for one in pictures)))

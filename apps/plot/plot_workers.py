@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plots a run of workers of unequal speed, or several runs over each other.
+"""Plots a run of workers of unequal speed, or several runs in one picture.
 
 Reads history.csv and workers.csv of RUNDIR, which `partita train DECK -d RUNDIR` writes with strategy/kind 'hogbatch',
 and draws the loss against time, the batches of the workers, and their shares of the updates. The picture goes to
@@ -56,7 +56,7 @@ def draw(folders):
     loss.set_ylabel("loss")
     batches.set_ylabel("batch (samples)")
     batches.set_yscale("log", base=2)
-    shares.set_ylabel("share in the updates")
+    shares.set_ylabel("share of the updates")
     shares.set_ylim(0, 1)
     shares.set_xlabel("time (s)")
     for axes in (loss, shares):

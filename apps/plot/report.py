@@ -67,7 +67,7 @@ class Run:
                     self.notes.append(f"The loss of {where} is not finite at step {grouped(step)}.")
         aside = sorted(name for name in os.listdir(self.folder) if ".superseded" in name)
         if aside:
-            self.notes.append(f"Set aside from an earlier course of the run: {', '.join(aside[:6])}"
+            self.notes.append(f"Files set aside from an earlier state of the run: {', '.join(aside[:6])}"
                               + (f" and {len(aside) - 6} more" if len(aside) > 6 else ""))
 
     def _way_on(self):
@@ -77,7 +77,7 @@ class Run:
         steps = [int(found[1]) for name in names if (found := re.fullmatch(r"step-([0-9]{9,15})\.h5", name))]
         if not steps:
             return ""
-        return f" Its newest checkpoint is of step {grouped(max(steps))}; -r latest continues from there."
+        return f" Its newest checkpoint is that of step {grouped(max(steps))}; -r latest continues from there."
 
     def number(self, key):
         return self.summary.number(key) if self.summary else None

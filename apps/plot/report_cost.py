@@ -177,7 +177,7 @@ def traffic_section(run):
     if not found:
         return None
     if not any(value for _, _, value, _, _ in found):
-        return section("traffic", "Traffic", element("p", "No rank sent anything to another one."))
+        return section("traffic", "Traffic", element("p", "No rank sent anything to another rank."))
     most = max(value for _, _, value, _, _ in found)
     rows = [[name, share_bar(colour, value, most), number(value, size, key),
              number(value / seconds, lambda rate: scaled(rate, "B/s")) if seconds else number(None)]

@@ -66,7 +66,7 @@ class Predictions:
             except (ValueError, RecursionError):
                 raise RunError(f"{path}: is damaged: not JSON") from None
         if not isinstance(entries, list):
-            raise RunError(f"{path}: is not a list of `partita plan predict --json`")
+            raise RunError(f"{path}: is not a list that `partita plan predict --json` wrote")
         for entry in entries[:MOST_PREDICTIONS]:
             if self._complete(entry):
                 self.rows.append(entry)

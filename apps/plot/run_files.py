@@ -35,7 +35,7 @@ def open_text(path):
 
 
 def print_name(path):
-    """Also a name that is not UTF-8."""
+    """Prints a path, even one that is not UTF-8."""
     sys.stdout.flush()
     sys.stdout.buffer.write(os.fsencode(path) + b"\n")
     sys.stdout.flush()
@@ -114,7 +114,7 @@ class History:
         if missing and rows.fieldnames is None:
             return
         if missing:
-            raise RunError(f"{self.path}: no column {', '.join(missing)}; is this a history of partita?")
+            raise RunError(f"{self.path}: no column {', '.join(missing)}; is this a history that partita wrote?")
         try:
             for row in rows:
                 self._add(row)
@@ -128,8 +128,9 @@ class History:
         evaluation = row["event"] == "evaluation"
         wanted = [("loss", self.evaluated_loss), ("accuracy", self.accuracy)] if evaluation else \
             [("loss", self.loss), ("learning_rate", self.rate), ("samples_per_second", self.speed)]
-        values = [float(row[name]) for name, _ in wanted if name in row]
-        for (_, curves), value in zip(wanted, values):
+        skipped = not evaluation and row["loss"] == ""  # no step since the last row counted
+        points = [(curves, float(row[name])) for name, curves in wanted if name in row and not (skipped and name == "loss")]
+        for curves, value in points:
             curves.setdefault(stage, []).append((step, value))
         if evaluation:
             self.epochs[step] = row.get("epoch") or ""
@@ -148,7 +149,7 @@ class History:
 
 
 class Summary:
-    """summary.json. A value that is absent, or has another type than expected, is None or empty."""
+    """summary.json. A value that is absent, or has a type other than expected, is None or empty."""
 
     def __init__(self, folder):
         path = os.path.join(folder, "summary.json")
@@ -161,7 +162,7 @@ class Summary:
             raise RunError(f"{path}: is not the summary of a run")
 
     def find(self, key):
-        """By a path such as `grid.ranks` or `partition.0.rank`."""
+        """The value at a path such as `grid.ranks` or `partition.0.rank`."""
         value = self.values
         for part in key.split("."):
             if isinstance(value, list) and part.isdigit() and int(part) < len(value):

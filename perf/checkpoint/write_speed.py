@@ -2,10 +2,10 @@
 """Measures how fast a checkpoint is written to disk, compared with a plain copy of as many bytes.
 
 Trains a few steps of a network with a large state, writes six checkpoints, and then copies as many zeros to the same
-disk with `dd conv=fsync`, several times in turn. Only the last checkpoint counts, because nothing else runs while it is
-written. The earlier files are gone by then, so that the checkpoint can reuse memory pages, as `dd` does, and a virtual
-machine does not have to obtain them first. Prints the median of the rates and of their ratios. A second series writes
-checkpoints while training goes on, and prints for which fraction of the write training stood still.
+disk with `dd conv=fsync`; repeats this several times. Only the last checkpoint counts, because nothing else runs while
+it is written. The earlier files are gone by then, so that the checkpoint can reuse memory pages, as `dd` does, and a
+virtual machine does not have to obtain them first. Prints the median of the rates and of their ratios. A second series
+writes checkpoints while training goes on, and prints the fraction of the write during which training stood still.
 """
 import argparse
 import json
@@ -83,7 +83,7 @@ def main():
     print(f"  {size / 1e9:.2f} GB on {arguments.ranks} ranks: {statistics.median(rates) / 1e9:.2f} GB/s, "
           f"{statistics.median(ratios):.2f} of dd (single calls {min(ratios):.2f} to {max(ratios):.2f})")
     print(f"  training paused for {100 * statistics.median(still):.1f} % of the write, "
-          f"at most {100 * max(still):.1f} %, of {len(still)}")
+          f"at most {100 * max(still):.1f} %, in {len(still)} writes")
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump([{"name": "checkpoint_rate", "value": statistics.median(rates), "unit": "B/s"},

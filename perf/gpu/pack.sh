@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Packs what a GPU node without network and without MPI or HDF5 needs for run.sh: the program, its tests, decks, PyTorch
+# Packs what a GPU node without a network, MPI or HDF5 needs for run.sh: the program, its tests, decks, PyTorch
 # scripts, Open MPI and all libraries beyond those of CUDA and of the C library.
 # Usage: perf/gpu/pack.sh [BUILD] [FILE]    a finished build with tests (build/cuda), the archive (build/gpu-kit.tar.xz)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build/cuda} archive=${2:-build/gpu-kit.tar.xz}
 [ -x "$build/bin/partita" ] || { echo "pack.sh: $build has no bin/partita; build it first" >&2; exit 2; }
-# A kernel whose arrays do not fit into registers is slow; better said before the node is used.
+# A kernel whose arrays do not fit into registers is slow; report this before the node is used.
 if grep -q libcudart <<<"$(ldd "$build/bin/partita")"; then
   python3 perf/gpu/resources.py --rows 0 "$build/bin/partita" >&2 || true
 fi
@@ -40,7 +40,7 @@ if [ -f "$cuda/include/cupti.h" ] || [ -f "$cupti/include/cupti.h" ]; then
     -o "$kit/lib/libkernel_times.so" -L"$cuda/lib64" -L"$cuda/lib" -L"$cupti/lib64" -lcupti
 fi
 
-# The libraries of programs and plugins. The driver's and CUDA's own belong to the node.
+# The libraries of programs and plugins. Those of the driver and of CUDA come with the node.
 find "$kit/bin" "$kit/plugins" -type f \( -perm -u+x -o -name '*.so' \) -print0 | xargs -0 ldd 2>/dev/null |
   awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|ld-linux-x86-64|libcuda|libcudart|libcupti|libcublas|libcublasLt|libcudnn[^/]*|libnccl|libnvrtc|libnvidia[^/]*)\.so' |

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the milliseconds of a training step in PyTorch on a GPU, of a model that run.py also trains with Partita, in
-float, TF32 and bf16 (autocast), eager and by torch.compile: forward and backward pass, and an update by fused AdamW. The
-data are on the device. Exit code 3: PyTorch is not installed."""
+"""Prints the milliseconds that PyTorch takes on a GPU for a training step of a model that run.py also trains with
+Partita: forward and backward pass, and an update with fused AdamW; in float, TF32 and bf16 (autocast), eager and with
+torch.compile. The data are on the device. Exit code 3: PyTorch is not installed."""
 import argparse
 import contextlib
 import statistics
@@ -143,7 +143,7 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.backends.cudnn.benchmark = True
     print(f"PyTorch {torch.__version__}", flush=True)
-    # What matters most comes first, because compiling takes long.
+    # What matters most comes first, because compiling takes a long time.
     for precision, compiled in (("bf16", False), ("bf16", True), ("float", False), ("tf32", False), ("float", True),
                                 ("tf32", True)):
         milliseconds = 1000 * step_seconds(MODELS[name], device, precision, compiled)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Prints how many registers and how much stack the kernels of a program for NVIDIA GPUs use, those with most stack first,
-and fails if one uses more stack than the limit: arrays that do not fit into registers lie there, which is slow memory."""
+"""Prints how many registers and how much stack the kernels of a program for NVIDIA GPUs use, those with the most
+stack first, and fails if one uses more stack than the limit: arrays that do not fit into registers are kept there, in
+slow memory."""
 import argparse
 import re
 import shutil
@@ -34,7 +35,7 @@ def readable(name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", help="a program or object file, such as build/cuda/bin/partita")
-    parser.add_argument("--limit", type=int, default=64, metavar="BYTES", help="most stack of a kernel (default 64)")
+    parser.add_argument("--limit", type=int, default=64, metavar="BYTES", help="largest stack allowed (default 64)")
     parser.add_argument("--rows", type=int, default=10, metavar="N", help="kernels to print (default 10)")
     arguments = parser.parse_args()
     kernels = resources(arguments.program)

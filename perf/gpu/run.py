@@ -4,7 +4,7 @@
 smoke    the program starts, finds its device and trains
 tests    unit and gradient tests
 mpi1, mpi2, mpi4
-         MPI tests with so many ranks on one device
+         MPI tests with 1, 2 and 4 ranks on one device
 bits     the same parameters from the same deck twice, from stages, from recomputation, from offloaded optimiser state
 mlp256_b1024, mlp2048_b512, lenet_b128, resnet50_b64, gpt2small_b8
          a training step of this model beside PyTorch, eager and compiled, in float, TF32 and bf16
@@ -12,7 +12,7 @@ memcheck compute-sanitizer on the tests of kernels, for accesses and for races i
 profile  kernels of the same models by time, and how long the device waits, where pack.sh found CUPTI
 
 A part that has ended is not run again; delete results.json to begin anew. The next call also repeats a part that ran
-out of time, whose results so far are kept until then. Exit code 1: something failed.
+out of time; until then its results so far are kept. Exit code 1: something failed.
 """
 import argparse
 import csv
@@ -53,7 +53,7 @@ class Kit:
         return self.end - time.monotonic()
 
     def run(self, command, limit=120, name=None, environment=None):
-        """Output and exit code of a command; its output is also kept in a file. No process of it is left behind."""
+        """Output and exit code of a command; its output is also kept in a file. It leaves no process behind."""
         limit = max(1.0, min(limit, self.left()))
         try:
             process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -79,7 +79,7 @@ class Kit:
         for pattern, replacement in changes.items():
             text, count = re.subn(pattern, replacement, text)
             if count == 0:
-                sys.exit(f"run.py: {original} has changed; nothing in it is {pattern}")
+                sys.exit(f"run.py: {original} has changed; nothing in it matches {pattern}")
         made = self.out / name
         made.write_text(text)
         return made
@@ -117,7 +117,7 @@ def smoke(kit):
 
 
 ON_DEVICE = "[core],[kernels],[nn],[half],[optim],[memory]"  # the other unit tests need no device
-SHORT = "~[sweep]~[memory]~[.]"  # the others take long where ranks share a device; hidden ones do everywhere
+SHORT = "~[sweep]~[memory]~[.]"  # the others are slow where ranks share a device, and hidden ones are slow everywhere
 
 
 def tested(kit, name, ranks, *command):
@@ -212,7 +212,7 @@ def interval_rates(kit, name, precision, every, intervals):
 
 @functools.lru_cache(maxsize=None)
 def measured_rates(kit):
-    """What `partita info` says of products, of floats and then of bf16 numbers."""
+    """What `partita info` says about products: of floats first, then of bf16 numbers."""
     output, _ = kit.run([PARTITA, "info"])
     return next((line for line in output.splitlines() if line.strip().startswith("gemm ")), "").split(";")
 
@@ -282,7 +282,7 @@ def profile(kit):
         yield row(f"{name}: {file.name}", code == 0 and lines, note=lines[0] if lines else last_line(output))
 
 
-# name, function, seconds without which it is not begun
+# name, function, seconds that must be left for it to begin
 PARTS = [("smoke", smoke, 20), ("bits", bits, 40), ("tests", tests, 60),
          *((name, functools.partial(speed, name), 40) for name in MODELS),
          ("profile", profile, 20), *((f"mpi{ranks}", functools.partial(mpi, ranks), 60) for ranks in (1, 2, 4)),
@@ -317,7 +317,7 @@ def main():
         if kit.results.get(name, {}).get("ended") or (arguments.parts and name not in arguments.parts):
             continue
         if kit.left() < seconds:
-            print(f"{name}: {kit.left():.0f} s are left, it may need {seconds} s; call again for it")
+            print(f"{name}: skipped, since it may need {seconds} s and {kit.left():.0f} s are left; call again for it")
             continue
         rows = []
         for entry in function(kit):

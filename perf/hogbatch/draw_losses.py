@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws loss against time from the files that `time_to_loss.py --json FILE` has written, one panel for each.
 
-A curve joins the evaluations of the first seed, and ends a little after the loss to reach. Dots show when each seed
-reaches this loss. The picture is an SVG that needs no other files.
+A curve joins the evaluations of the first seed, and ends shortly after the given loss is reached. Dots show when
+each seed reaches this loss. The picture is an SVG that needs no other files.
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ from report_svg import Scale, path_of, widened
 WIDTH, HEIGHT = 360, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 28, 34
 LINE = 16
-# Colours that people with impaired colour vision can tell apart (Okabe and Ito), and a dash for each second way.
+# Colours that people with impaired colour vision can tell apart (Okabe and Ito), and dashes for every second way.
 COLOURS = {"single": "#000000", "replicas": "#999999", "local-sgd": "#0072b2", "synchronous": "#56b4e9", "fixed": "#e69f00",
            "ringmaster": "#cc79a7", "proportional": "#009e73", "adaptive": "#d55e00", "published": "#d55e00"}
 DASHED = {"replicas", "synchronous", "ringmaster", "published"}
@@ -85,7 +85,7 @@ def picture(races):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("races", metavar="FILE", nargs="+", help="of time_to_loss.py --json")
+    parser.add_argument("races", metavar="FILE", nargs="+", help="file that time_to_loss.py --json wrote")
     parser.add_argument("-o", "--output", default="losses.svg")
     arguments = parser.parse_args()
     races = [json.loads(Path(name).read_text(encoding="utf-8")) for name in arguments.races]

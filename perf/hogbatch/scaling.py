@@ -2,8 +2,8 @@
 """Compares the speed of one and of two shared workers with that of joint training at the same batch.
 
 Prints the median examples per second of `joint` on one rank, of one shared worker and of two, their ratios, and the
-fraction of a core that the coordinator used. It needs three cores; other programs may share the coordinator's. `joint`
-prepares its batches on demand, as workers do: a thread for them would use another core.
+fraction of a core that the coordinator used. It needs three cores, of which other programs may use the coordinator's.
+`joint` prepares its batches on demand, as workers do: a thread for them would use another core.
 """
 import argparse
 import statistics

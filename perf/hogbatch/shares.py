@@ -3,8 +3,8 @@
 
 The first of two replica workers repeats each batch R times (strategy/slowdown). With sizes from `lower` to `upper`, the
 adaptive rule gives it half of the updates if R <= upper/lower, and 1 / (1 + R lower/upper) otherwise. Fixed sizes give
-it 1 / (1 + R). This assumes that an example takes as long in a small batch as in a large one. With --cluster, the
-result of `partita plan calibrate`, a forecast uses measured times of batches. Prints the median share of several runs
+it 1 / (1 + R). This assumes that an example takes as long in a small batch as in a large one. With --cluster FILE,
+which `partita plan calibrate` wrote, a forecast uses measured times of batches. Prints the median share of several runs
 next to formula and forecast, and how busy the less busy worker was. With --within X, the exit code is 1 if any share of
 the adaptive rule differs by more than X from the forecast or, without one, from the formula.
 """
@@ -55,7 +55,7 @@ def main():
     arguments = parser.parse_intermixed_args()
 
     worst = 0.0
-    print(f"share of the slow worker in the updates; medians of {arguments.repeats}")
+    print(f"the slow worker's share of the updates; medians of {arguments.repeats}")
     print(f"{'rule':10} {'slowdown':>8} {'formula':>8} {'forecast':>9} {'measured':>9} {'busy':>6}")
     with tempfile.TemporaryDirectory() as folder:
         for rule in arguments.rules:
@@ -67,7 +67,7 @@ def main():
                     worst = max(worst, abs(share - (expected if math.isnan(forecast) else forecast)))
                 print(f"{rule:10} {slowdown:8} {expected:8.3f} {forecast:9.3f} {share:9.3f} {busy:6.2f}", flush=True)
     if arguments.within is not None and worst > arguments.within:
-        sys.exit(f"shares.py: a share is {worst:.3f} from what is expected, allowed are {arguments.within}")
+        sys.exit(f"shares.py: a share differs by {worst:.3f} from the expected one; the limit is {arguments.within}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the time to a given test loss of asynchronous workers with tuned alternatives.
+"""Compares the time that asynchronous workers and tuned alternatives need to reach a given test loss.
 
 Trains the deck in each of these ways with the first seed and each learning rate of --rates, and repeats the rate that
 reaches the loss first with all seeds. If one of them does not reach it, the next rate follows. Rates are for batches of
@@ -7,17 +7,17 @@ reaches the loss first with all seeds. If one of them does not reach it, the nex
 
   single B     one rank alone, batches of B
   replicas     `joint`, a replica for each worker, the best of the same batches
-  local-sgd    replicas that meet every 8 steps, the same
-  synchronous  workers in step, parts of a batch by speed, the same
+  local-sgd    replicas that meet every 8 steps, the best of the same batches
+  synchronous  workers in step, with parts of a batch in proportion to speed, the best of the same batches
   fixed, adaptive, published, proportional, ringmaster
                asynchronous workers; published: adaptive with growth = "free"; ringmaster: fixed sizes, updates
                older than twice the number of workers are dropped
 
-The loss to reach is --loss or, without it, --margin times the least test loss of any `single B` in the first --after
+The loss to reach is --loss or, without it, --margin times the smallest test loss of any `single B` in the first --after
 epochs. Asynchronous ways and `synchronous` use one more rank, which computes nothing. Only they use strategy/slowdown:
-`single` is a rank of full speed, and the other ways have no slow rank.
+`single` is a rank at full speed, and the other ways have no slow rank.
 
---data makes the deck read w8a, a9a or mnist from a folder. `covtype` is made up: examples of its shape (54 features,
+--data makes the deck read w8a, a9a or mnist from a folder. `covtype` is generated: examples of its shape (54 features,
 2 classes), labelled by a random network. Without --data, the data of the deck are used.
 
 --json FILE keeps the results and the curves of all seeds, from which draw_losses.py makes a picture.
@@ -170,7 +170,7 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--loss", type=float, help="test loss to reach")
-    parser.add_argument("--after", type=int, metavar="EPOCHS", help="without --loss; all epochs if it is left out")
+    parser.add_argument("--after", type=int, metavar="EPOCHS", help="without --loss: epochs to consider (default: all)")
     parser.add_argument("--margin", type=float, default=1.02)
     parser.add_argument("--json", metavar="FILE", help="also writes results and curves to FILE")
     parser.add_argument("--skip", nargs="+", default=[], metavar="WAY", help="e.g. proportional local-sgd")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures PyTorch on one thread, to compare with `partita bench`: a training step of LeNet and of a small ResNet, in
-float and with autocast to bf16, and single convolutions. The faster of both memory formats counts."""
+float and with autocast to bf16, and single convolutions. The faster of the two memory formats counts."""
 
 import argparse
 import functools

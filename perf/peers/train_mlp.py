@@ -97,7 +97,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} to FILE")
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds per model and form of Adam (default 5)")
-    parser.add_argument("--only", metavar="NAME", default="", help="only models whose names begin like this")
+    parser.add_argument("--only", metavar="NAME", default="", help="only models whose names begin with NAME")
     parser.add_argument("--threads", type=int, default=1, help="threads (default 1)")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

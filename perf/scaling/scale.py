@@ -116,9 +116,9 @@ def main():
     parser.add_argument("overrides", nargs="*", metavar="section/key=value", help="changes to the deck for every run")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4], metavar="P")
     parser.add_argument("--over", choices=("stages", "replicas"), default="stages",
-                        help="what additional ranks are (default: stages)")
+                        help="what the additional ranks become (default: stages)")
     parser.add_argument("--kind", choices=("sil", "pipeline"), default="sil",
-                        help="how ranks train that are stages, whatever strategy the deck has (default: sil)")
+                        help="how ranks that are stages train, whatever strategy the deck has (default: sil)")
     parser.add_argument("--repeats", type=int, default=3, help="runs per number of ranks (default: 3)")
     parser.add_argument("--launcher", default="mpirun -n @RANKS@",
                         help="launcher for runs on this machine (default: mpirun -n @RANKS@)")

@@ -2,8 +2,8 @@
 """Compares the speed of synthetic intermediate labels on two ranks with conventional training on one rank.
 
 Trains the network of the deck as a whole on one rank, and cut in two on two ranks (`free` and `relay`), by FLOPs unless
-an override says otherwise, with one thread per rank, several times in turn. Prints the median of the ratios of samples_per_second beside the ratio that
-the cut allows. With --json, writes them as a list of {name, value, unit}.
+an override says otherwise, with one thread per rank, alternating several times. Prints the median of the ratios of
+samples_per_second beside the ratio that the cut allows. With --json, writes them as a list of {name, value, unit}.
 """
 import argparse
 import os

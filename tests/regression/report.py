@@ -284,7 +284,7 @@ class Reports(support.RunTest):
         page = self.page(folder)
         self.assertEqual(page.texts["all h2"], ["Notes", "Curves", "Settings"])
         self.assertIn("has not finished after step 30", page.texts["all aside"][0])
-        self.assertIn("newest checkpoint is of step 30", page.texts["all aside"][0])
+        self.assertIn("newest checkpoint is that of step 30", page.texts["all aside"][0])
         self.check_numbers(page, {})
         (folder / "history.csv").write_text(whole.splitlines()[0] + "\n")
         page = self.page(folder)
@@ -301,6 +301,18 @@ class Reports(support.RunTest):
         page = self.page(folder)
         self.assertIn("The loss of the joined network is not finite", page.texts["all aside"][0])
         self.assertNotIn("nan", page.titles)
+
+    def test_rows_without_a_loss(self):
+        """All steps before such a row were skipped: it has a rate, and later rows count."""
+        folder = self.folder / "skipped"
+        train(folder, self.deck)
+        history = folder / "history.csv"
+        head, first, *rows = history.read_text().splitlines(keepends=True)
+        columns = first.split(",")
+        columns[6] = ""
+        history.write_text("".join([head, ",".join(columns), *rows]))
+        result = self.report(folder)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_a_single_point_is_a_point(self):
         train(self.folder / "run", self.deck, "run/epochs=1", "strategy/kind=joint")

@@ -22,8 +22,8 @@ void addStages(Section& section, StrategySection& strategy) {
               "dividing images and volumes in space (spatial)");
   section.add("parts_grid", Axes{&strategy.parts_grid}, within(0, 1e6), "parts",
               "grid: how many parts divide each layer by inputs and by outputs, such as [2, 2]; spatial: how "
-              "many divide rows and columns of images, or depth, rows and columns of volumes; 0: whatever "
-              "moves the fewest bytes");
+              "many divide rows and columns of images, or depth, rows and columns of volumes; 0: the "
+              "program chooses");
   section.add(
       "cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
       "what to balance, or the first layers of stages 2, 3, ..., counted from 0 with repeats included");

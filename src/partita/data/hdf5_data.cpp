@@ -60,7 +60,7 @@ std::string hdf5Version() {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
-std::string nameOf(const Hdf5Dataset& dataset) {
+std::string pathOf(const Hdf5Dataset& dataset) {
   const ssize_t size = H5Iget_name(dataset.get(), nullptr, 0);
   std::string name(size > 0 ? size : 0, '\0');
   if (size > 0) H5Iget_name(dataset.get(), name.data(), name.size() + 1);
@@ -134,11 +134,14 @@ std::string findSource(const std::string& source, const std::string& file) {
   return {};
 }
 
+/// Once, although a rank may read labels alone before it reads everything.
 void warnOfGaps(const std::string& place) {
+  for (const std::string& known : Log::warnings())
+    if (known.rfind(place + ": parts of it", 0) == 0) return;
   Log::warning(place + ": parts of it have never been written, and read as its fill value");
 }
 
-hssize_t valuesOf(const Hdf5Dataset& dataset) {
+hssize_t elementsOf(const Hdf5Dataset& dataset) {
   const Hdf5Space space(H5Dget_space(dataset.get()));
   return space ? H5Sget_simple_extent_npoints(space.get()) : 0;
 }
@@ -146,7 +149,7 @@ hssize_t valuesOf(const Hdf5Dataset& dataset) {
 /// Where a raw file ends before the values that are stored in it, HDF5 reads zeros without an error.
 void checkExternal(const Hdf5Dataset& dataset, const Hdf5List& properties, const std::string& place) {
   const Hdf5Type type(H5Dget_type(dataset.get()));
-  hsize_t missing = static_cast<hsize_t>(valuesOf(dataset)) * H5Tget_size(type.get());
+  hsize_t missing = static_cast<hsize_t>(elementsOf(dataset)) * H5Tget_size(type.get());
   for (int part = 0; part < H5Pget_external_count(properties.get()); ++part) {
     std::array<char, 4096> name{};
     off_t offset = 0;
@@ -180,7 +183,7 @@ bool lacksChunks(const Hdf5Dataset& dataset, const Hdf5List& properties) {
 }
 
 void checkWritten(const Hdf5Dataset& dataset, const Hdf5List& properties, const std::string& place) {
-  if (valuesOf(dataset) <= 0) return;
+  if (elementsOf(dataset) <= 0) return;
   if (H5Pget_external_count(properties.get()) > 0) return checkExternal(dataset, properties, place);
   H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
   if (H5Dget_space_status(dataset.get(), &status) < 0) return;
@@ -219,16 +222,17 @@ void checkVirtual(const Hdf5Dataset& dataset, const Hdf5List& properties, const 
                   const std::string& place, Sources& sources) {
   std::size_t parts = 0;
   if (H5Pget_virtual_count(properties.get(), &parts) < 0) failRead(place);
-  hssize_t missing = valuesOf(dataset);
+  hssize_t missing = elementsOf(dataset);
+  bool limited = true;
   for (std::size_t part = 0; part < parts; ++part) {
     checkSource(virtualName(H5Pget_virtual_filename, properties, part),
                 virtualName(H5Pget_virtual_dsetname, properties, part), file, place, sources);
     const Hdf5Space mapped(H5Pget_virtual_vspace(properties.get(), part));
     const hssize_t values = mapped ? H5Sget_select_npoints(mapped.get()) : -1;
-    if (values < 0) return; // without a limit
-    missing -= std::min(missing, values);
+    limited = limited && values >= 0;
+    missing -= std::min(missing, std::max<hssize_t>(values, 0));
   }
-  if (missing > 0) warnOfGaps(place);
+  if (limited && missing > 0) warnOfGaps(place);
 }
 
 /// Throws, or warns, if HDF5 would read the fill value without an error, because there are no data.
@@ -237,7 +241,7 @@ void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std:
   const Hdf5List properties(H5Dget_create_plist(dataset.get()));
   if (!properties) failRead(place);
   std::error_code ignored;
-  const std::pair key{fs::canonical(file, ignored).string(), nameOf(dataset)};
+  const std::pair key{fs::canonical(file, ignored).string(), pathOf(dataset)};
   if (sources.under_way.count(key) > 0) throw UserError(place + ": is virtual and refers to itself");
   if (!sources.checked.insert(key).second) return;
   if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return checkWritten(dataset, properties, place);

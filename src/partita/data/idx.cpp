@@ -92,9 +92,10 @@ std::vector<std::uint8_t> readRows(GzipFile& file, const Header& header, std::si
     const std::size_t got = file.read(block.data(), wanted);
     const std::uint64_t missing = keep - out.size();
     const std::size_t room = out.size() + std::min<std::uint64_t>(got, missing);
-    if (room > out.capacity()) { // doubled, and copied meanwhile
-      requireMemory(2.0 * static_cast<double>(room), file.name());
-      out.reserve(std::min<std::uint64_t>(keep, 2 * room));
+    if (room > out.capacity()) {
+      const std::uint64_t more = std::min<std::uint64_t>(keep, 2 * room);
+      requireMemory(static_cast<double>(more), file.name());
+      out.reserve(more);
     }
     out.insert(out.end(), block.begin(), block.begin() + std::min<std::uint64_t>(got, missing));
     done += got;

@@ -29,10 +29,13 @@ namespace {
 double largestActivation(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   const std::int64_t rows =
       planOf(config.strategy).passRows(config.strategy, config.training.batch, grid.replicas);
+  const JoinedForm joined = joinedForm(config.strategy);
+  const double sums = joined.fits_exits ? 2.0 : joined.adds_exits ? 1.0 : 0.0; // of exits, per label value
   double most = 0.0;
   for (const StagePlan& stage : partition.stages)
     if (!stage.last())
-      most = std::max(most, static_cast<double>(rows) * static_cast<double>(stage.outputs()));
+      most = std::max({most, static_cast<double>(rows) * static_cast<double>(stage.outputs()),
+                       sums * static_cast<double>(rows) * static_cast<double>(stage.labelValues())});
   return most;
 }
 
@@ -95,13 +98,14 @@ void checkStageCount(const RunConfig& config, int stages, int wanted) {
   planOf(config.strategy).checkEarlyEnd(config.strategy, wanted);
 }
 
-void checkExitWeights(const RunFacts& facts, const RunConfig& config, int stages, const std::string& path) {
+void checkExitWeights(const RunFacts& facts, const RunConfig& config, int stages, int wanted,
+                      const std::string& path) {
   if (!joinedForm(config.strategy).fits_exits || stages == 1) return;
   const auto found = static_cast<int>(facts.exit_weights.size());
-  if (found == 0)
+  if (found == 0 && wanted == stages)
     Log::warning(path +
                  ": has no fitted weights of exits, which only the end of a run stores; all are equal");
-  else if (found != stages)
+  else if (found != 0 && found != stages)
     throw UserError(path + ": has the weights of " + counted(found, "exit") + ", but the network has " +
                     counted(stages, "stage"));
 }

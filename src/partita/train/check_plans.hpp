@@ -31,7 +31,8 @@ void dryRun(const RunConfig& config, int ranks, const std::string& scratch);
 void checkStageCount(const RunConfig& config, int stages, int wanted);
 
 /// If the network adds up its exits with fitted weights: throws UserError if the parameter file `path` has
-/// those of another number of stages, and warns if it has none.
-void checkExitWeights(const RunFacts& facts, const RunConfig& config, int stages, const std::string& path);
+/// those of another number of stages, and warns if it has none although the network ends after all `stages`.
+void checkExitWeights(const RunFacts& facts, const RunConfig& config, int stages, int wanted,
+                      const std::string& path);
 
 } // namespace partita

@@ -215,7 +215,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
     checkParameters(opened, setup.plans.partition, true);
     readParameters(opened, setup.stagePointers<Stage*>());
   });
-  collectively(world, [&] { checkExitWeights(facts, setup.config, all, file); });
+  collectively(world, [&] { checkExitWeights(facts, setup.config, all, stages, file); });
   for (const auto& local : setup.stages)
     if (joinedForm(setup.config.strategy).fits_exits && !facts.exit_weights.empty())
       local->exit_weight = facts.exit_weights.at(static_cast<std::size_t>(local->index()));

@@ -137,7 +137,7 @@ JoinedNetwork joinedNetwork(const std::string& path, int stages) {
   LayerOperations operations(file, {stored.inputs});
   const int all = static_cast<int>(partition.stages.size()), used = stages > 0 ? stages : all;
   checkStageCount(stored.config, all, used);
-  checkExitWeights(stored.facts, stored.config, all, path);
+  checkExitWeights(stored.facts, stored.config, all, used, path);
   StageOperations steps(stored, operations, used, all);
   for (const StagePlan& plan : partition.stages) steps.add(plan);
   network.parameters = operations.parameters();

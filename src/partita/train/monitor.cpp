@@ -5,6 +5,7 @@
 #include "partita/strategy/evaluation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace partita {
@@ -127,7 +128,7 @@ void Monitor::show(const std::vector<StepReport>& stages) {
   std::string losses;
   for (const StepReport& stage : stages) {
     char loss[32];
-    std::snprintf(loss, sizeof loss, " %.4f", stage.loss);
+    std::snprintf(loss, sizeof loss, std::isnan(stage.loss) ? " -" : " %.4f", stage.loss);
     losses += loss;
     flops += stage.flops_per_second;
     samples = std::min(samples, stage.samples_per_second);

@@ -38,6 +38,7 @@ RunConfig forPurpose(RunConfig config, bool learns, const std::string& scratch) 
   if (!learns) optimiser.offload = Offload::none;
   if (!learns) config.strategy.parts = 1;
   constexpr std::int64_t enough_rows = 1024;
+  if (!learns) config.strategy.pipeline.microbatches = 1;
   if (!learns)
     config.training.batch =
         std::min(config.training.batch, enough_rows * std::max<std::int64_t>(1, config.strategy.replicas));

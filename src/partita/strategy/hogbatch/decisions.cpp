@@ -41,9 +41,9 @@ bool readRow(const std::string& row, Decision& d) {
   if (comma != ',' || !(in >> d.rate >> second >> d.decay >> third >> in_place)) return false;
   d.in_place = in_place != 0;
   const bool fits = d.number >= 0 && d.worker >= 0 && d.worker <= most && d.epoch >= 0 &&
-                    d.epoch <= most_run_steps && d.first >= 0 && d.count > 0 && d.count <= most &&
-                    d.row >= 0 && d.row <= d.total - d.count && d.read >= 0 && d.rate >= 0.0 &&
-                    d.decay >= 0.0;
+                    d.epoch <= most_run_steps && d.first >= 0 && d.first <= most_run_steps * most &&
+                    d.count > 0 && d.count <= most && d.row >= 0 && d.row <= d.total - d.count &&
+                    d.read >= 0 && d.rate >= 0.0 && d.decay >= 0.0;
   return fits && second == ',' && third == ',' && in.peek() == std::istringstream::traits_type::eof();
 }
 

@@ -78,7 +78,11 @@ void HogbatchRules::checkLog(const RunConfig& config, const LoggedRun& run) cons
   if (!state)
     throw UserError("run/decisions: the log cannot continue with other workers or after another strategy; "
                     "continue with run/decisions=false, or with the workers of the checkpoint");
-  if (!changeAlike(parseDeck(run.deck, run.checkpoint), config))
+  const RunConfig before = parseDeck(run.deck, run.checkpoint);
+  if (before.training.batch != config.training.batch)
+    throw UserError("run/decisions: the log cannot continue with another training/batch, since samples could "
+                    "repeat; set run/decisions=false");
+  if (!changeAlike(before, config))
     throw UserError("run/decisions: the log cannot continue with another strategy/merge or strategy/update, "
                     "since it records neither; set run/decisions=false");
   const std::vector<Decision> decisions = readDecisions(run.log);

@@ -12,6 +12,7 @@ namespace {
 /// No sample changes the model twice in an epoch, and no batch twice at all.
 void requireOnce(const std::vector<Decision>& updates, const std::string& path) {
   std::vector<const Decision*> sorted;
+  sorted.reserve(updates.size());
   for (const Decision& one : updates) sorted.push_back(&one);
   const auto check = [&](const auto& key, const auto& repeats) {
     std::sort(sorted.begin(), sorted.end(),

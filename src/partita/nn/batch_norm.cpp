@@ -27,7 +27,7 @@ JoinedImages joined(std::int64_t rows, std::int64_t places) {
   return {rows / images, places * images};
 }
 
-Vector part(const Vector& values, std::int64_t begin, std::int64_t size) {
+Vector subvector(const Vector& values, std::int64_t begin, std::int64_t size) {
   return Vector(values.data() + begin, size);
 }
 
@@ -43,8 +43,8 @@ void BatchNorm::bind(const LayerNumbers& numbers) {
 }
 
 void BatchNorm::bindStatistics(const Vector& statistics) {
-  _mean = part(statistics, 0, _channels);
-  _variance = part(statistics, _channels, _channels);
+  _mean = subvector(statistics, 0, _channels);
+  _variance = subvector(statistics, _channels, _channels);
 }
 
 void BatchNorm::initialise(std::uint64_t, const std::string& tensor, const TensorSlice& slice,
@@ -59,7 +59,7 @@ void BatchNorm::initialiseStatistics(Real* values) const {
 
 BatchNorm::Sums BatchNorm::sumsIn(const Pass& pass, std::int64_t rows) const {
   const std::int64_t size = rows * _channels;
-  return {pass.work.data(), pass.work.data() + size, part(pass.work, 2 * size, 2 * _channels + 1)};
+  return {pass.work.data(), pass.work.data() + size, subvector(pass.work, 2 * size, 2 * _channels + 1)};
 }
 
 bool BatchNorm::isAlone(const Pass& pass) const {
@@ -107,9 +107,9 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const TypedMat
     return forEachRow(space, "partita::BatchNorm::measure_kernel", _channels, images.rows,
                       batch_norm::Measure{of_means, of_squares, conclude});
   forEachRow(space, "partita::BatchNorm::sum_of_means_kernel", _channels, images.rows, of_means);
-  sumOverRanks(space, pass, part(sums.all, _channels, _channels + 1));
+  sumOverRanks(space, pass, subvector(sums.all, _channels, _channels + 1));
   forEachRow(space, "partita::BatchNorm::sum_of_squares_kernel", _channels, images.rows, of_squares);
-  sumOverRanks(space, pass, part(sums.all, 0, _channels));
+  sumOverRanks(space, pass, subvector(sums.all, 0, _channels));
   forEachValue(space, "partita::BatchNorm::conclude_kernel", _channels, conclude);
 }
 

@@ -3,6 +3,7 @@
 import gzip
 import os
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -250,7 +251,11 @@ class OtherData(support.RunTest):
         folder = self.folder / "run"
         support.train(folder, self.deck)
         self.assertDone(run("evaluate", folder, "data/samples=7", "data/test_samples=5"))
+        support.train(folder, self.deck, 'network/layers=[{ type = "dense", units = 512 }, { type = "dense" }]',
+                      "strategy/kind=joint", "--overwrite")
         self.assertDone(run("evaluate", folder, "training/batch=16777216"))
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # KiB
+        self.assertLess(most, 1.5e6)
 
     def test_samples_of_another_shape(self):
         for name, width in (("train.txt", 2), ("wide.txt", 3)):

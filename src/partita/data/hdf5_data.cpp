@@ -60,10 +60,12 @@ std::string hdf5Version() {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
-std::string pathOf(const Hdf5Dataset& dataset) {
-  const ssize_t size = H5Iget_name(dataset.get(), nullptr, 0);
+/// A name from HDF5: name_of(buffer, its size) returns the length, and writes the name if there is a buffer.
+template <class NameOf>
+std::string nameFrom(const NameOf& name_of) {
+  const ssize_t size = name_of(nullptr, std::size_t{0});
   std::string name(size > 0 ? size : 0, '\0');
-  if (size > 0) H5Iget_name(dataset.get(), name.data(), name.size() + 1);
+  if (size > 0) name_of(name.data(), name.size() + 1);
   return name;
 }
 
@@ -191,16 +193,6 @@ void checkWritten(const Hdf5Dataset& dataset, const Hdf5List& properties, const 
   if (H5Pget_layout(properties.get()) == H5D_CHUNKED && lacksChunks(dataset, properties)) warnOfGaps(place);
 }
 
-using NameOf = ssize_t (*)(hid_t, std::size_t, char*, std::size_t);
-
-/// The name of the file or of the data set (`name_of`) of a part of a virtual data set.
-std::string virtualName(NameOf name_of, const Hdf5List& properties, std::size_t part) {
-  const ssize_t size = name_of(properties.get(), part, nullptr, 0);
-  std::string name(size > 0 ? size : 0, '\0');
-  if (size > 0) name_of(properties.get(), part, name.data(), name.size() + 1);
-  return name;
-}
-
 void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std::string& place,
                  Sources& sources);
 
@@ -225,8 +217,13 @@ void checkVirtual(const Hdf5Dataset& dataset, const Hdf5List& properties, const 
   hssize_t missing = elementsOf(dataset);
   bool limited = true;
   for (std::size_t part = 0; part < parts; ++part) {
-    checkSource(virtualName(H5Pget_virtual_filename, properties, part),
-                virtualName(H5Pget_virtual_dsetname, properties, part), file, place, sources);
+    const auto source = [&](char* to, std::size_t size) {
+      return H5Pget_virtual_filename(properties.get(), part, to, size);
+    };
+    const auto name = [&](char* to, std::size_t size) {
+      return H5Pget_virtual_dsetname(properties.get(), part, to, size);
+    };
+    checkSource(nameFrom(source), nameFrom(name), file, place, sources);
     const Hdf5Space mapped(H5Pget_virtual_vspace(properties.get(), part));
     const hssize_t values = mapped ? H5Sget_select_npoints(mapped.get()) : -1;
     limited = limited && values >= 0;
@@ -241,7 +238,8 @@ void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std:
   const Hdf5List properties(H5Dget_create_plist(dataset.get()));
   if (!properties) failRead(place);
   std::error_code ignored;
-  const std::pair key{fs::canonical(file, ignored).string(), pathOf(dataset)};
+  const auto name = [&](char* to, std::size_t size) { return H5Iget_name(dataset.get(), to, size); };
+  const std::pair key{fs::canonical(file, ignored).string(), nameFrom(name)};
   if (sources.under_way.count(key) > 0) throw UserError(place + ": is virtual and refers to itself");
   if (!sources.checked.insert(key).second) return;
   if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return checkWritten(dataset, properties, place);

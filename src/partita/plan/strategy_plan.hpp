@@ -45,8 +45,6 @@ class StrategyPlan {
   virtual int ranksWithoutStage(const StrategySection&) const { return 0; }
   /// Throws UserError if the roles that the deck gives to ranks do not fit their number.
   virtual void checkRanks(const StrategySection&, int ranks) const { (void)ranks; }
-  /// Number of replicas, from the first one, whose stage is in memory that the ranks of a node share.
-  virtual int sharedReplicas(const StrategySection&) const { return 0; }
   /// Do ranks train at their own pace, so that they can agree only when the first rank calls them together?
   virtual bool atOwnPace() const { return false; }
   /// Does the run repeat the decisions of an earlier one? It reports none, and cannot be continued.
@@ -130,7 +128,7 @@ class StrategyPlan {
   /// What the banner prints: the speed-up that the cuts allow, and advice.
   virtual PlanNotes notes(const RunConfig& config, const Partition& partition,
                           const GridPlan& grid) const = 0;
-  /// What may help stages that do not learn alone; empty if stages do not learn alone.
+  /// Advice about stages that learn from a loss of their own; empty if no stage does.
   virtual StageAdvice adviceFor(const StrategySection&) const { return {}; }
   /// What the summary prints besides the name of the strategy: key, value.
   virtual std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const;

@@ -15,7 +15,8 @@ namespace partita {
 
 /// A run at the last point where its ranks came together: from there it continues without lost ranks.
 struct MeetingState {
-  /// Of the joint work of the ranks at this point; `none`: there is no such point, so the run starts again.
+  /// How far the joint work of the ranks at this point is. `none`: they have not met yet, so the run would
+  /// start again.
   enum class Work { none, due, begun, done };
 
   Work work = Work::none;

@@ -35,14 +35,15 @@ RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
 /// need memory.
 RunConfig forPurpose(RunConfig config, bool learns, const std::string& scratch) {
   OptimiserSection& optimiser = config.optimiser;
-  if (!learns) optimiser.offload = Offload::none;
-  if (!learns) config.strategy.parts = 1;
-  constexpr std::int64_t enough_rows = 1024;
-  if (!learns) config.strategy.pipeline.microbatches = 1;
-  if (!learns)
+  if (!learns) {
+    constexpr std::int64_t enough_rows = 1024;
+    StrategySection& strategy = config.strategy;
+    optimiser.offload = Offload::none;
+    strategy.parts = strategy.pipeline.microbatches = 1;
     config.training.batch =
-        std::min(config.training.batch, enough_rows * std::max<std::int64_t>(1, config.strategy.replicas));
-  if (!learns) planOf(config.strategy).whenTrained(config.strategy);
+        std::min(config.training.batch, enough_rows * std::max<std::int64_t>(1, strategy.replicas));
+    planOf(strategy).whenTrained(strategy);
+  }
   if (optimiser.offload_directory.empty()) optimiser.offload_directory = scratch;
   return config;
 }

@@ -42,9 +42,6 @@ class HogbatchPlan final : public JointPlan {
     return section.hogbatch.replay.empty() ? 1 : 0;
   }
   void checkRanks(const StrategySection& section, int ranks) const override;
-  int sharedReplicas(const StrategySection& section) const override {
-    return section.hogbatch.replay.empty() ? static_cast<int>(section.hogbatch.shared_workers) : 0;
-  }
   bool atOwnPace() const override { return true; }
   bool repeats(const StrategySection& section) const override { return !section.hogbatch.replay.empty(); }
   bool toleratesLosses(const StrategySection& section) const override {

@@ -15,7 +15,7 @@ namespace partita {
 namespace {
 
 bool repeats(const RunConfig& config) {
-  return !config.strategy.hogbatch.replay.empty();
+  return planOf(config.strategy).repeats(config.strategy);
 }
 
 class HogbatchRules final : public StrategyRules {

@@ -42,6 +42,7 @@ class ProgramModel {
  public:
   ProgramModel(const CostTerms& terms, const ProgramRun& run, Prediction& prediction)
       : _terms(terms), _run(run), _plan(planOf(run.config.strategy)), _prediction(prediction),
+        _form(formOf(prediction.strategy)),
         _share(std::llround(std::ceil(prediction.batch / asReal(run.grid.replicas)))),
         _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
         _message_bytes(bytesPerItem(messagePrecision(run.config))),
@@ -53,28 +54,14 @@ class ProgramModel {
 
   void fill() {
     _prediction.memory = _run.memory();
-    switch (_prediction.strategy) {
-    case CostStrategy::local_sgd:
+    switch (_form.order) {
+    case WorkOrder::meetings:
       return localSgd();
-    case CostStrategy::sil_frozen:
+    case WorkOrder::stages_in_turn:
       return frozen();
-    case CostStrategy::sil_free:
-    case CostStrategy::sil_relay:
+    case WorkOrder::stages_together:
       return together();
-    case CostStrategy::serial:
-    case CostStrategy::data:
-    case CostStrategy::spatial:
-    case CostStrategy::filter:
-    case CostStrategy::channel:
-    case CostStrategy::grid:
-    case CostStrategy::pipeline:
-    case CostStrategy::data_filter:
-    case CostStrategy::data_spatial:
-    case CostStrategy::data_grid:
-    case CostStrategy::pipeline_message_driven:
-    case CostStrategy::pipeline_1f1b:
-    case CostStrategy::pipeline_1f1b_eager:
-    case CostStrategy::pipeline_gpipe:
+    case WorkOrder::in_step:
       return pipeline();
     }
   }
@@ -153,7 +140,7 @@ class ProgramModel {
   /// next batch is computed.
   void together() {
     const GridPlan& grid = _run.grid;
-    const bool relays = _prediction.strategy == CostStrategy::sil_relay;
+    const bool relays = _form.input == StageInput::relay;
     RankTime slowest;
     std::vector<double> computing;
     Exchange stage{ExchangeKind::stage};
@@ -249,6 +236,7 @@ class ProgramModel {
   const ProgramRun& _run;
   const StrategyPlan& _plan;
   Prediction& _prediction;
+  const CostForm& _form;
   std::int64_t _share, _rows; ///< samples of a replica: per step, per pass
   double _message_bytes;      ///< of a value in a message between stages
   CoreSharing _sharing;       ///< by groups of ranks

@@ -23,10 +23,10 @@ const std::vector<CostForm>& forms() {
       {"pipeline-1f1b", pipeline, {}, false, PipelineSchedule::one_f_one_b},
       {"pipeline-1f1b-eager", pipeline, {}, false, PipelineSchedule::eager_one_f_one_b},
       {"pipeline-gpipe", pipeline, {}, false, PipelineSchedule::gpipe},
-      {"sil-free", sil, {}, false, {}, StageInput::free},
-      {"sil-frozen", sil, {}, false, {}, StageInput::frozen},
-      {"sil-relay", sil, {}, false, {}, StageInput::relay},
-      {"local-sgd", StrategyKind::local_sgd}};
+      {"sil-free", sil, {}, false, {}, WorkOrder::stages_together, StageInput::free},
+      {"sil-frozen", sil, {}, false, {}, WorkOrder::stages_in_turn, StageInput::frozen},
+      {"sil-relay", sil, {}, false, {}, WorkOrder::stages_together, StageInput::relay},
+      {"local-sgd", StrategyKind::local_sgd, {}, false, {}, WorkOrder::meetings}};
   return all;
 }
 

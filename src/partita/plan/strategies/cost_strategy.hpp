@@ -33,6 +33,10 @@ enum class CostStrategy {
   local_sgd
 };
 
+/// The order in which ranks work: all on each step of one network, stages next to each other or one after
+/// another, or replicas that meet every few steps.
+enum class WorkOrder { in_step, stages_together, stages_in_turn, meetings };
+
 /// What a strategy of the cost model is in a deck.
 struct CostForm {
   const char* name;
@@ -40,7 +44,8 @@ struct CostForm {
   std::optional<Split> split{}; ///< how parts divide a layer; empty: as the deck says, if at all
   bool replicas = false;        ///< of parts, one group of ranks per node
   std::optional<PipelineSchedule> schedule{}; ///< empty: that of the deck
-  StageInput input = StageInput::relay;       ///< of SIL
+  WorkOrder order = WorkOrder::in_step;
+  StageInput input = StageInput::relay; ///< of SIL
 };
 
 const CostForm& formOf(CostStrategy strategy);

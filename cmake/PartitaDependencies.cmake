@@ -14,20 +14,7 @@ endif()
 # Usually installed together with Kokkos; Kokkos_ROOT is then enough.
 partita_require(KokkosKernels "set KokkosKernels_ROOT to its installation, or let ./bootstrap build it."
                 HINTS "${Kokkos_DIR}/../../..")
-# Products on NVIDIA devices: Kokkos Kernels' own are many times slower than cuBLAS.
-if(Kokkos_DEVICES MATCHES "CUDA")
-  get_target_property(kernels_folders Kokkos::kokkoskernels INTERFACE_INCLUDE_DIRECTORIES)
-  find_file(PARTITA_KERNELS_CONFIG KokkosKernels_config.h PATHS ${kernels_folders} "${KokkosKernels_DIR}/../../../include"
-            PATH_SUFFIXES include NO_DEFAULT_PATH)
-  mark_as_advanced(PARTITA_KERNELS_CONFIG)
-  if(PARTITA_KERNELS_CONFIG)
-    file(STRINGS "${PARTITA_KERNELS_CONFIG}" kernels_cublas REGEX "^#define KOKKOSKERNELS_ENABLE_TPL_CUBLAS")
-    if(NOT kernels_cublas)
-      message(FATAL_ERROR "Partita needs Kokkos Kernels with cuBLAS for CUDA, found one without it in ${KokkosKernels_DIR}: "
-                          "build it with -DKokkosKernels_ENABLE_TPL_CUBLAS=ON.")
-    endif()
-  endif()
-endif()
+include("${CMAKE_CURRENT_LIST_DIR}/PartitaKokkos.cmake") # checks that these two suit Partita
 partita_require(MPI "install libopenmpi-dev, or load the MPI module and set MPI_HOME." COMPONENTS C CXX)
 partita_require(ParallelHDF5 "install libhdf5-openmpi-dev, or set HDF5_ROOT to a build >= 1.10.3 with --enable-parallel."
                 1.10.3)

@@ -15,13 +15,19 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/apps/plot" USE_SOURCE_PERMISSIONS
         DESTINATION "${CMAKE_INSTALL_DATADIR}/partita" PATTERN __pycache__ EXCLUDE)
 install(FILES "${PROJECT_SOURCE_DIR}/docs/deck-reference.md" # has the defaults that report.py compares a deck with
         DESTINATION "${CMAKE_INSTALL_DATADIR}/partita/plot")
-# In the folders that they have here, because they link to each other.
+install(PROGRAMS "${PROJECT_SOURCE_DIR}/scripts/byte_pairs.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/partita/scripts")
+# In the folders that they have here, because they link to each other. Only their links to sources lead nowhere.
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
-              "${PROJECT_SOURCE_DIR}/CONTRIBUTING.md" "${PROJECT_SOURCE_DIR}/LICENSE"
+              "${PROJECT_SOURCE_DIR}/CONTRIBUTING.md" "${PROJECT_SOURCE_DIR}/CITATION.cff" "${PROJECT_SOURCE_DIR}/LICENSE"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN man EXCLUDE)
 foreach(folder containers perf spack)
   install(FILES "${PROJECT_SOURCE_DIR}/${folder}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
+endforeach()
+file(RELATIVE_PATH data_from_docs "${CMAKE_INSTALL_FULL_DOCDIR}" "${CMAKE_INSTALL_FULL_DATADIR}/partita")
+foreach(folder input-decks clusters models batch)
+  install(CODE "file(CREATE_LINK \"${data_from_docs}/${folder}\"
+                     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/${folder}\" SYMBOLIC)")
 endforeach()
 install(FILES "${PROJECT_SOURCE_DIR}/docs/man/partita.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.bash" RENAME partita

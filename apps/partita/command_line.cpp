@@ -134,7 +134,7 @@ void defineBench(CLI::App& bench, BenchArguments& arguments) {
       ->type_name("FILE");
   bench
       .add_option("--only", arguments.only,
-                  "measure only models and layers whose names begin like this: mlp, conv")
+                  "measure only models and layers whose names begin with this, such as mlp")
       ->type_name("NAME");
   bench.add_flag("--quick", arguments.quick,
                  "run fewer repetitions; checks that the benchmarks work, but times are inaccurate");

@@ -1,6 +1,6 @@
 """Writes what fuzzing starts from: seeds/TARGET/* and, where words matter, TARGET.dict.
 
-Decks are those that people run, and the words of their dictionary those of the deck reference, so that neither ages.
+The decks are those that people run, and the dictionary has the words of the deck reference, so neither grows stale.
 """
 
 import gzip
@@ -95,7 +95,7 @@ IDX = {
 
 
 def with_gzip(seeds):
-    """Each seed, and compressed as well; one of two members and one with a wrong checksum besides."""
+    """Each seed, plain and compressed; also one of two gzip members, and one with a wrong checksum."""
     packed = {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in seeds.items()}
     first = next(iter(packed.values()))
     return {**seeds, **packed, "members.gz": first + first, "checksum.gz": first[:-8] + bytes(8)}

@@ -13,9 +13,9 @@ run(${CMAKE_COMMAND} --install "${BUILD_DIR}" --prefix "${prefix}")
 
 run(${CMAKE_COMMAND} -G "${GENERATOR}" -S "${CONSUMER_DIR}" -B "${WORK_DIR}/build"
     "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}"
-    "-DKokkos_DIR=${Kokkos_DIR}" "-DKokkosKernels_DIR=${KokkosKernels_DIR}" "-DPartita_ROOT=${prefix}")
-# Of several MPI and HDF5 libraries it takes those that Partita was built with.
-set(wrappers "^(MPI_CXX_COMPILER|HDF5_C_COMPILER_EXECUTABLE):")
+    "-DPartita_ROOT=${prefix}")
+# It takes the Kokkos and, of several MPI and HDF5 libraries, those that Partita was built with.
+set(wrappers "^(MPI_CXX_COMPILER|HDF5_C_COMPILER_EXECUTABLE|Kokkos_DIR|KokkosKernels_DIR):")
 file(STRINGS "${BUILD_DIR}/CMakeCache.txt" ours REGEX "${wrappers}")
 file(STRINGS "${WORK_DIR}/build/CMakeCache.txt" theirs REGEX "${wrappers}")
 if(NOT theirs STREQUAL ours)
@@ -39,7 +39,8 @@ run("${prefix}/bin/partita" plan predict "${prefix}/share/partita/input-decks/pa
     "${prefix}/share/partita/clusters/abci.toml")
 
 foreach(page man/man1/partita.1 bash-completion/completions/partita partita/plot/report.py partita/plot/report.css
-             partita/plot/deck-reference.md)
+             partita/plot/deck-reference.md partita/scripts/byte_pairs.py doc/Partita/input-decks/demo.toml
+             doc/Partita/batch doc/Partita/clusters doc/Partita/models)
   if(NOT EXISTS "${prefix}/share/${page}")
     message(FATAL_ERROR "share/${page} was not installed")
   endif()

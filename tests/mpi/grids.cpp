@@ -65,7 +65,7 @@ TEST_CASE("Parameters change with the seed and repeat with the deck", "[grid]") 
   CHECK(once != trainedHash(1, two_stages));
 }
 
-TEST_CASE("Relay comes to the same bits on every grid", "[grid]") {
+TEST_CASE("Relay gives the same bits on every grid", "[grid]") {
   const Overrides relay{"strategy/input=relay"};
   checkSameOnAllGrids(relay + two_stages, 2);
   checkSameOnAllGrids(relay + three_stages, 2);
@@ -109,7 +109,7 @@ TEST_CASE("Joint steps and copies in heads do not depend on timing", "[grid]") {
   checkBufferingDoesNotMatter(relay + copies + four_stages, 4);
 }
 
-TEST_CASE("Frozen comes to the same bits on every grid", "[grid]") {
+TEST_CASE("Frozen gives the same bits on every grid", "[grid]") {
   const Overrides frozen{"strategy/input=frozen"};
   checkSameOnAllGrids(frozen + two_stages, 2);
   checkSameOnAllGrids(frozen + three_stages, 2);
@@ -124,7 +124,7 @@ TEST_CASE("Frozen does not depend on queues and read-ahead", "[grid]") {
   checkBufferingDoesNotMatter({"strategy/input=frozen", "data/samples=638", "run/epochs=3"}, 4);
 }
 
-TEST_CASE("Free comes to the same bits on every grid", "[grid]") {
+TEST_CASE("Free gives the same bits on every grid", "[grid]") {
   const Overrides free{"strategy/input=free"};
   checkSameOnAllGrids(free + two_stages, 2);
   checkSameOnAllGrids(free + four_stages, 4);
@@ -132,7 +132,7 @@ TEST_CASE("Free comes to the same bits on every grid", "[grid]") {
   checkSameOnAllGrids(free + four_stages + Overrides{"strategy/loss=mse", "strategy/labels=uniform"}, 4);
 }
 
-TEST_CASE("Recovery comes to the same bits on every grid", "[grid]") {
+TEST_CASE("Recovery gives the same bits on every grid", "[grid]") {
   const Overrides recovery{"run/epochs=1", "strategy/recovery_epochs=1"};
   for (const char* clip : {"optimiser/clip_norm=0", "optimiser/clip_norm=0.3"}) {
     for (const char* reencode : {"strategy/reencode=off", "strategy/reencode=on"}) {

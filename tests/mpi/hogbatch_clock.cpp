@@ -24,7 +24,7 @@ constexpr double fast = 8000.0, seconds = 1.25; // examples/s of the fast worker
 
 const std::vector<double> rates{0.05, 0.1, 0.2, 0.4}; ///< for a batch of `start`; other batches scale them
 
-/// The deck of a run that ended after so many steps.
+/// The deck of a run that ended after this many steps.
 RunConfig deckOf(double rate, std::int64_t steps, const std::string& log) {
   RunConfig deck =
       smallDeck({"strategy/kind=hogbatch", "strategy/stages=1", "strategy/shared_workers=0",

@@ -58,7 +58,7 @@ TEST_CASE("A pipeline comes to the bits of one rank, whatever grid and schedule"
   }
 }
 
-TEST_CASE("A pipeline whose ranks have several stages comes to the same bits", "[pipeline]") {
+TEST_CASE("A pipeline whose ranks have several stages gives the same bits", "[pipeline]") {
   const std::string expected = serialHash(steps + microbatches(3));
   for (const int ranks : stageCounts()) {
     for (const int stages : {4, 6}) {
@@ -68,7 +68,7 @@ TEST_CASE("A pipeline whose ranks have several stages comes to the same bits", "
   }
 }
 
-TEST_CASE("A pipeline comes to the same bits with any optimiser, clipping, buffering", "[pipeline]") {
+TEST_CASE("A pipeline gives the same bits with any optimiser, clipping, buffering", "[pipeline]") {
   const std::vector<Overrides> variants{
       {"optimiser/clip_norm=0.3"},
       {"optimiser/kind=sgd", "optimiser/clip_norm=0.5"},

@@ -127,7 +127,7 @@ TEST_CASE("A silent rank 0 is noticed by all others", "[watchdog]") {
   CHECK_THAT(found.ends[0], ContainsSubstring("rank 0: no response"));
 }
 
-TEST_CASE("A rank that works may work for ever", "[watchdog]") {
+TEST_CASE("A rank may work for any length of time", "[watchdog]") {
   for (const int late : {0, everyone().size() - 1}) {
     const Found found = lateRank(everyone(), late, compute);
     CHECK(found.ends.empty());
@@ -164,7 +164,7 @@ TEST_CASE("A rank says that it computes in everything that may take long", "[wat
         signsOfTraining(exits + Overrides{"strategy/exits=sum"}) + 3 * labels);
 }
 
-TEST_CASE("A short run is not heard of", "[watchdog]") {
+TEST_CASE("A short run sends no signs", "[watchdog]") {
   const MpiRecording recording;
   {
     const Watchdog watchdog(everyone(), {});

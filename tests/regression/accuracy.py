@@ -1,4 +1,4 @@
-"""The whole network and four stages on EMNIST's 47 characters, one seed each: slow_emnist.py in passing."""
+"""The whole network and four stages on EMNIST's 47 characters, one seed each: a quick form of slow_emnist.py."""
 
 import support
 from support import DECKS

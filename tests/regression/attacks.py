@@ -1,9 +1,9 @@
 """Hundreds of hostile calls of the program, drawn at random: decks, data, files, directories, environment, outputs, signals.
 
-Whatever is asked for, the program ends by itself with one of its exit codes, says in plain lines why it does not do it,
-and leaves everything alone that is not its own. PARTITA_ATTACKS=N draws so many (the soak test: thousands), and
-PARTITA_ATTACK_SEED=N others; a failure names its number, and PARTITA_ATTACK=N repeats that one alone. All happens in the
-test's own folder; pipes stand for devices.
+Whatever a call requests, the program ends by itself with one of its exit codes, says in plain lines why it refuses, and
+leaves alone everything that is not its own. PARTITA_ATTACKS=N draws N calls (the soak test: thousands), and
+PARTITA_ATTACK_SEED=N draws others; a failure names its number, and PARTITA_ATTACK=N repeats that call alone. Everything
+happens in the test's own folder; pipes stand for devices.
 """
 
 import concurrent.futures
@@ -41,11 +41,11 @@ KEYS = ("run/seed", "run/epochs", "run/steps", "run/log_every", "run/evaluate_ev
         "strategy/queue", "strategy/bucket_kib", "strategy/microbatches", "strategy/later_rate", "checkpoint/every",
         "checkpoint/keep", "checkpoint/compression", "data/kind", "optimiser/kind", "strategy/kind", "run/precision",
         "optimiser/offload", "optimiser/offload_bucket", "network/initialisation", "data/path")
-QUICK = ("run/steps=3", "run/epochs=1")  # before what is drawn: an attack is no long training
+QUICK = ("run/steps=3", "run/epochs=1")  # precede the drawn words, so that no attack trains for long
 
 
 def snapshot(folder):
-    """Path -> what it is, for all that lies in the folder."""
+    """Path -> what it is, for everything in the folder."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -99,7 +99,7 @@ class Attack:
         return bytes(data)
 
     def odd_file(self, path):
-        """Something at `path` that is no file for the program."""
+        """Something at `path` that the program cannot use as a file."""
         if path.exists() or path.is_symlink():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         kind = self.random.randint(0, 5)
@@ -137,7 +137,7 @@ class Attack:
         if "bench" in drawn or drawn[0] == "train" and not set(QUICK) & set(drawn):
             drawn[1:1] = [self.deck, *QUICK] if drawn[0] == "train" else []
         self.may_change |= {"x.npz", *(["run"] if "--overwrite" in drawn or "latest" in drawn else [])}
-        for option, word in zip(drawn, drawn[1:]):  # whatever these words come to
+        for option, word in zip(drawn, drawn[1:]):  # whatever these words turn out to mean
             if option in ("-d", "-o", "--predictions", "--json") and word != "run":
                 self.may_change.add(str(word))
         return drawn
@@ -185,7 +185,7 @@ class Attack:
         return ["train", self.deck, *QUICK, "-d", folder, *more]
 
     def check_foreign(self, folder, before):
-        """Of what stood there, files that are none of ours are as they were: what was damaged may still be ours."""
+        """Files that were there and are not ours are unchanged; a damaged file may still be ours."""
         after, text = snapshot(folder), hashlib.sha256(SOMEBODYS.encode()).hexdigest()
         foreign = [name for name, was in before.items() if was in (text, "0o10000") or was.startswith("link")]
         changed = [name for name in foreign if after.get(name) != before[name]]
@@ -204,7 +204,7 @@ class Attack:
         return ["train", self.deck, *more, "-d", self.run]
 
     def results(self):
-        """Contents of the files that tell of a run, under whatever name: some may have been set aside."""
+        """Contents of the files that describe a run, under any name: some may have been set aside."""
         kept = set()
         for path in self.run.glob("summary.json*"):
             kept.add(re.search('"parameters_hash": "(.*?)"', path.read_text())[1])
@@ -290,14 +290,14 @@ class Attack:
                          ["export", self.run, "-o", self.new_run("e.npz")])
 
     def attack_reader(self):
-        """Nobody takes the output any more."""
+        """Nobody reads the output any more."""
         self.closes_output = True
         self.codes = (0, 1, 2, -signal.SIGPIPE)
         return self.pick(["train", self.deck, "-d", self.new_run("new")], ["info"], ["info", self.run], ["--help"],
                          ["evaluate", self.run], ["train", self.deck, "-n"], ["info", "--deck"])
 
     def check(self):
-        """What else must hold afterwards, in words where it does not."""
+        """Checks what else must hold afterwards; returns in words what does not."""
         return ""
 
     def start(self):
@@ -318,7 +318,7 @@ class Attack:
         return process
 
     def carry_out(self):
-        """What is wrong with how it went; empty: nothing."""
+        """Makes the call and returns what went wrong; empty: nothing."""
         before = snapshot(self.folder)
         process = self.start()
         try:

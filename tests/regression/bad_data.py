@@ -57,7 +57,7 @@ class BadData(support.RunTest):
             ("idx.toml", IDX_DECK), ("libsvm.toml", LIBSVM_DECK), ("hdf5.toml", HDF5_DECK)))
 
     def refuse(self, deck, name, content=None, *words):
-        """With `content` in its place (None: nothing), the file is named in the one line of every way to run."""
+        """With `content` in the file (None: no file), every way to run it gives one line, which names the file."""
         path = self.folder / name
         path.unlink(missing_ok=True)
         if content is not None:
@@ -196,7 +196,7 @@ class BadData(support.RunTest):
 
 
 class OtherData(support.RunTest):
-    """A trained network is evaluated with what it was trained with, whatever the training set at hand says."""
+    """A trained network is evaluated as it was trained, whatever the present training set says."""
 
     def accuracy(self, *arguments):
         result = run("evaluate", *arguments)

@@ -1,7 +1,7 @@
 """The scripts of batch/: what they start, and what they do with its exit code.
 
-They run with stand-ins for the commands of the cluster in PATH, which note how they are called. The stand-in of a
-launcher ends with the code of the test, or starts what it was given, once and as a dry run.
+They run with stand-ins for the commands of the cluster in PATH, which record how they are called. The stand-in for a
+launcher ends with the exit code that the test wants, or starts what it was given, once and as a dry run.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""Rounds of failures drawn by a seeded generator: ranks are killed, also while they write, files are damaged, disks are
-full. After each, the run goes on to its end and has to be the run that nothing happened to.
+"""Rounds of failures drawn by a seeded generator: ranks are killed, even while they write, files are damaged, disks are
+full. After each round, the run continues to its end and must give the result of a run without failures.
 
 PARTITA_CAMPAIGN_ROUNDS says how many rounds; PARTITA_CAMPAIGN_ROUND=N repeats round N alone.
 """
@@ -41,16 +41,16 @@ DATA = (
     (IDX_DECK, {name: gzip.compress(content, mtime=0) for name, content in IDX.items()}),
     (LIBSVM_DECK, {"train.txt": LIBSVM, "test.txt": LIBSVM}),
 )
-# What a run may say of the failures here without being wrong.
+# What a run may rightly say about the failures here.
 EXPECTED = ("warning: skipped: ", "warning: a checkpoint that this run does not continue from was renamed to ",
             "warning: no checkpoint at step ", "warning: the joined network has an accuracy of ")
 
 
 class Campaign(support.RunTest):
-    whole = {}  # results of runs that nothing happened to
+    whole = {}  # results of runs without failures
 
     def draw(self, number):
-        """What a round is about, by its number alone."""
+        """What happens in a round; it depends on the number alone."""
         self.random = random.Random(f"campaign {number}")
         self.kept = self.folder / f"round{number}" / "run"
         self.kept.parent.mkdir()
@@ -69,7 +69,7 @@ class Campaign(support.RunTest):
         self.key = (*self.key, "wide")
 
     def wanted(self):
-        """Hash, history and seconds of the run that nothing happens to."""
+        """Hash, history and seconds of the run without failures."""
         if self.key not in self.whole:
             folder = self.folder / "-".join(map(str, self.key))
             begin = time.time()
@@ -82,7 +82,7 @@ class Campaign(support.RunTest):
                    ranks=self.ranks, before=before)
 
     def assertEnded(self, result, codes):
-        """One of the exit codes; nothing but expected warnings, and one line of an error where there is one."""
+        """One of the exit codes, no unexpected warnings, and one line if there is an error."""
         self.assertIn(result.returncode, codes, result.stdout + result.stderr)
         lines = [line for line in complaints(result) if not line.startswith(EXPECTED)
                  and not ("history.csv: cannot be written" in line and "rows are kept" in line)]
@@ -99,7 +99,7 @@ class Campaign(support.RunTest):
         self.assertEqual(history(self.kept), rows)
 
     def finish(self):
-        """Goes on to the end, which is that of the whole run, and leaves whole files alone behind."""
+        """Continues to the end, gives the result of an uninterrupted run, and leaves only complete files behind."""
         with self.job() as job:
             self.assertEnded(job.finish(), (0,))
         self.assertSameRun()
@@ -174,7 +174,7 @@ class Campaign(support.RunTest):
             self.assertShown(path, (0, 2))
 
     def damage_data(self):
-        """Only what still is data of the kind may be learned from."""
+        """A run may learn only from files that are still valid data of their kind."""
         text, files = self.random.choice(DATA)
         deck, data = self.write("data.toml", text), self.kept.parent
         for name, content in files.items():

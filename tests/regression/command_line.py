@@ -1,4 +1,4 @@
-"""The command line: what is asked for is said once, what is wrong is refused in one line, on any number of ranks."""
+"""The command line: what is requested is printed once, and mistakes are refused in one line, on any number of ranks."""
 
 import os
 import subprocess
@@ -158,7 +158,7 @@ class Refusals(support.RunTest):
 
 
 class DryRuns(support.RunTest):
-    """What the run would refuse at its start is refused, and nothing stays behind."""
+    """A dry run refuses what the run would refuse at its start, and leaves nothing behind."""
 
     FROZEN = ["strategy/input=frozen"]
     OFFLOAD = ["optimiser/offload=file", "optimiser/offload_bucket=1000"]
@@ -233,7 +233,7 @@ class NamesOfDecks(support.RunTest):
 
 class Ends(support.RunTest):
     def test_nothing_outlives_kokkos(self):
-        """Kokkos tells of memory that is freed after its end, and aborts."""
+        """Kokkos reports memory that is freed after its end, and aborts."""
         folder = self.folder / "run"
         self.assertDone(run("train", self.deck, "-d", folder))
         commands = [(0, ["train", self.deck, "strategy/kind=joint"]), (0, ["evaluate", folder]), (0, ["info"]),
@@ -254,7 +254,7 @@ class KokkosFlags(support.RunTest):
         self.assertRefused(run("train", self.deck, "--kokkos-treads=1"), "unknown argument '--kokkos-treads=1'")
 
     def test_numbers_of_threads(self):
-        """As the banner tells them, whatever this Kokkos calls its flag."""
+        """As the banner reports them, whatever this Kokkos calls its flag."""
         for flag in ("--kokkos-threads=2", "--kokkos-num-threads=2"):
             self.assertRegex(run("info", flag).stdout, r"threads +2\b")
         for flag in ("threads", "num-threads"):

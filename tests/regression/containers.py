@@ -1,7 +1,7 @@
-"""What the recipes of containers/ name exists, and both of them build and keep the same.
+"""Everything that the recipes of containers/ name exists, and both recipes build and keep the same.
 
-No image is built here. Checked are the files and commands of ./bootstrap they use, that the packages of the image hold
-every library of the program, and that what they install lies where they look for it.
+No image is built here. The tests check the files and commands of ./bootstrap that the recipes use, that the packages of
+the image have every library of the program, and that installed files are where the recipes look for them.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Everything with a kernel, and what calls the libraries of NVIDIA, compiles for a device: nvcc reads it, where there
-is one, and finds no call that only a host can make. PARTITA_CUDA_KOKKOS_ROOT names a Kokkos with CUDA to do it with.
-Without one it is done with the Kokkos of the build, whose functions are declared for host and device alike; no code is
-run. PARTITA_CUDA_PROGRAM may name a program built with CUDA, whose kernels must do without stack.
+"""Everything with a kernel, and what calls the libraries of NVIDIA, compiles for a device: nvcc reads it, if it is
+installed, and finds no call that only a host can make. PARTITA_CUDA_KOKKOS_ROOT names a Kokkos with CUDA for this.
+Without it, the Kokkos of the build is used, whose functions are declared for host and device alike; no code is run.
+PARTITA_CUDA_PROGRAM may name a program built with CUDA, whose kernels must need no stack.
 """
 
 import json

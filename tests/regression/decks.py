@@ -1,4 +1,4 @@
-"""Every deck of input-decks passes the dry run, which tells the effective deck and the partition of the network."""
+"""Every deck of input-decks passes the dry run, which prints the effective deck and the partition of the network."""
 
 import re
 
@@ -40,7 +40,7 @@ class Decks(support.RunTest):
         last_layers = [last for _, _, _, last, _ in stages]
         self.assertEqual(first_layers, [0] + [last + 1 for last in last_layers[:-1]])
         self.assertEqual(last_layers[-1], layers - 1)
-        # What is printed is a deck too: the same one.
+        # The printed deck is valid, and means the same.
         self.assertEqual(self.dry_run(self.write("effective.toml", text), "--ranks", 4), text)
 
     def test_every_strategy(self):

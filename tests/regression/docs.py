@@ -1,4 +1,4 @@
-"""The documents: no link leads nowhere, and every command line that they show is one the program understands."""
+"""The documents: no link is broken, and the program understands every command line that they show."""
 
 import json
 import re
@@ -88,7 +88,7 @@ def commands(text):
 
 
 def arguments_of_partita(words):
-    """The words behind the program, started by itself or by a launcher; None where it is not started."""
+    """The words after the program, started by itself or by a launcher; None if it is not started."""
     while words and re.match(r"[A-Z_]+=", words[0]):
         words = words[1:]
     place = next((i for i, word in enumerate(words) if re.fullmatch(r"(.*/)?partita", word)), None)
@@ -180,7 +180,7 @@ class Commands(unittest.TestCase):
         return self.help[command]
 
     def fault(self, words):
-        """What is wrong with the words behind `partita`."""
+        """What is wrong with the words after `partita`."""
         command = [words[0]] if words and not words[0].startswith("-") else []
         if command == ["plan"] and len(words) > 1:
             command.append(words[1])

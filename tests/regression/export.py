@@ -1,7 +1,7 @@
-"""The exported network gives the outputs of Partita's own, in NumPy and in ONNX Runtime.
+"""The exported network gives the same outputs as Partita, in NumPy and in ONNX Runtime.
 
-What needs NumPy and ONNX Runtime runs in the Python that PARTITA_EXPORT_PYTHON names, where this one lacks them, and
-skips without it.
+If this Python lacks NumPy and ONNX Runtime, what needs them runs in the one that PARTITA_EXPORT_PYTHON names, or is
+skipped if there is none.
 """
 
 import ast
@@ -218,7 +218,7 @@ ACTIVATIONS = {
 
 
 def settings(arguments):
-    """{name: list of integers} of the words behind an operation's name."""
+    """{name: list of integers} of the words after an operation's name."""
     pairs = (word.split("=") for word in arguments if "=" in word)
     return {name: [int(value) for value in values.split(",")] for name, values in pairs}
 
@@ -456,7 +456,7 @@ class Outputs(support.RunTest):
             self.assertLess(difference, most)
 
     def test_the_page(self):
-        """The programs of docs/export.md run and tell the accuracy."""
+        """The programs of docs/export.md run and print the accuracy."""
         accuracy = train(self.folder / "run", self.deck)["test_accuracy"]
         self.exported()
         programs = re.findall("```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

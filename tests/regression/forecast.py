@@ -1,4 +1,4 @@
-"""run/cluster: a run says what was predicted of it, and what it has measured."""
+"""run/cluster: a run reports what was predicted for it and what it has measured."""
 
 import json
 import math

@@ -1,5 +1,5 @@
-"""A GPT learns alike on one rank and on grids, in float and in bf16: 500 steps of a small one. PARTITA_WHOLE_GPT takes
-that of input-decks/gpt-char.toml, on shorter windows."""
+"""A GPT learns equally well on one rank and on grids, in float and in bf16: 500 steps of a small one. PARTITA_WHOLE_GPT
+selects that of input-decks/gpt-char.toml, on shorter windows."""
 
 import csv
 import os

@@ -1,8 +1,8 @@
-"""Decks x strategies x ranks x precisions x offload x restart: a change of the structure changes no bit of what is learnt.
+"""Decks x strategies x ranks x precisions x offload x restart: a refactoring changes no bit of the parameters.
 
 tests/reference/hashes.json has the hash of the parameters of each run, for each kind of processor on which somebody has
-recorded it: another one multiplies in another order. There the list is skipped, and what must be the same anywhere is
-still compared. `python3 tests/regression/hashes.py build/openmp/bin/partita --record` adds the processor at hand.
+recorded it, because others multiply in other orders. On those the list is skipped, but runs that must agree everywhere
+are still compared. `python3 tests/regression/hashes.py build/openmp/bin/partita --record` adds the present processor.
 """
 
 import concurrent.futures

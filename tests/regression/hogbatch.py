@@ -129,7 +129,7 @@ class Workers(RunOfWorkers):
         self.assertEqual(evaluations[0], evaluations[1])
 
     def test_continued_run(self):
-        """Several workers: the course differs, the place, the counts and the log go on."""
+        """Several workers: the course differs, but position, counts and log continue."""
         folder = self.folder / "run"
         with Job("train", self.deck, *WORKERS, "run/epochs=100000", "run/decisions=true", "run/log_every=20",
                  "data/samples=601", "-d", folder, ranks=3) as job:
@@ -182,7 +182,7 @@ class Workers(RunOfWorkers):
         self.assertIn("will hardly matter", result.stderr)
 
     def test_logs_that_do_not_fit(self):
-        """Nothing is lost, and no other network than that of the run is made."""
+        """Nothing is lost, and no network other than that of the run results."""
         log, common = self.folder / "run" / "decisions.csv", ["run/decisions=true", "checkpoint/every=15", "run/epochs=2"]
         for folder in ("run", "second"):
             self.train(*common, folder=folder)
@@ -272,7 +272,7 @@ class Workers(RunOfWorkers):
         before = {path: path.read_bytes() for path in again.rglob("*") if path.is_file()}
         self.assertRefused(run(*words, "run/epochs=2", "--overwrite"), "repeats what the log has")
         begun = self.write("begun.csv", log.read_text().splitlines()[0] + "\n")
-        self.assertRefused(run(*words[:3], begun, "-d", again, "--overwrite"), "has less than a step")
+        self.assertRefused(run(*words[:3], begun, "-d", again, "--overwrite"), "has no full step")
         self.assertEqual({path: path.read_bytes() for path in again.rglob("*") if path.is_file()}, before)
 
     def test_stopped_replay(self):
@@ -307,7 +307,7 @@ class Workers(RunOfWorkers):
         self.assertIn("the time limit is near", result.stdout)
 
     def test_a_checkpoint_is_complete_before_the_next_meeting(self):
-        """Which may be far away: a run that is killed before would have lost it."""
+        """The next meeting may be far away: a run that was killed before it would lose the checkpoint."""
         folder = self.folder / "run"
         with Job("train", self.deck, *WORKERS, "run/epochs=100000", "run/evaluate_every=0", "-d", folder, ranks=3) as job:
             job.wait_for(lambda: "samples/s" in job.said())

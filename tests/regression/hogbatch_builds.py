@@ -58,7 +58,7 @@ class TwoBuilds(support.RunTest):
             self.skipTest(f"there is no {self.second}")
 
     def train(self, name, hosts, seconds, *overrides):
-        """Trains on so many ranks of the first executable, rank 0 among them, and then of the second."""
+        """Trains on these numbers of ranks of the first executable, including rank 0, and of the second."""
         arguments = ["train", self.deck, "-d", self.folder / name, *overrides]
         parts = [part for part in ((hosts, self.first), (seconds, self.second)) if part[0] > 0]
         command = [os.environ.get("PARTITA_MPIEXEC", "mpiexec")]

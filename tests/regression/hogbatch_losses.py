@@ -35,7 +35,7 @@ class Losses(hogbatch.RunOfWorkers):
         return {worker["rank"]: worker for worker in support.summary_of(self.folder / folder)["workers"][1:]}
 
     def assertEnded(self, result):
-        """As a run that has trained and written everything: mpirun then returns 0 whatever happens."""
+        """Like a run that has trained and written everything; mpirun returns 0 here whatever happens."""
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("parameters_hash", result.stdout, result.stdout + result.stderr)
 
@@ -45,7 +45,7 @@ class Losses(hogbatch.RunOfWorkers):
         self.assertEqual(sum(worker["examples"] for worker in self.workers(folder).values()), samples * epochs)
 
     def test_killed_worker(self):
-        """The run goes on without it, whatever it is, and whenever it dies."""
+        """The run continues without it, whichever worker it is and whenever it dies."""
         moments = {"set-up": lambda job: job.started(), "start": lambda job: "epoch 1:" in job.said(),
                    "middle": lambda job: "epoch 30:" in job.said(), "end": lambda job: "epoch 55:" in job.said()}
         for victim, role in ((1, "shared"), (3, "replica")):
@@ -116,7 +116,7 @@ class Losses(hogbatch.RunOfWorkers):
                         self.assertRegex(job.finish().stderr, "rank 2: died")
 
     def test_continued_run(self):
-        """Checkpoints after a loss are like any other: with as many workers as are there."""
+        """Checkpoints after a loss are like any other: they continue with any number of workers."""
         with self.job("run/epochs=100000", "data/samples=601") as job:
             ranks = job.all_ranks()
             job.until(lambda: "step" in job.said(), "training")

@@ -1,4 +1,4 @@
-"""perf/hogbatch: times to a loss, and the picture of what they leave."""
+"""perf/hogbatch: times to a loss, and the picture of the results."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The decks of convolution networks in a small form on the built-in characters: whole, in stages, on
+"""Small forms of the decks of convolutional networks, on the built-in characters: whole, in stages, on
 replicas."""
 
 import support

@@ -212,7 +212,7 @@ class Key:
 
 
 def stopped(*arguments, ranks, environment):
-    """The end of a run of which rank 1 does not respond from some step on."""
+    """The end of a run in which rank 1 stops responding at some step."""
     with Job(*arguments, "run/epochs=1000000", "run/evaluate_every=0", ranks=ranks, environment=environment) as job:
         job.until(lambda: "step" in job.said(), "training")
         job.signal(signal.SIGSTOP, [job.all_ranks()[1]])
@@ -230,7 +230,7 @@ def same(value, base=None, differs=(), **others):
 
 
 def sized(value):
-    """A line for a key of which the number of parameters depends."""
+    """A line for a key on which the number of parameters depends."""
     return Key(value, differs=("hash", "parameters"))
 
 
@@ -249,7 +249,7 @@ def rate(formula, stage=None):
 
 
 def grows(count):
-    """The check that the last rank had at least so many bytes more."""
+    """The check that the last rank needed at least this many more bytes."""
     return lambda base, run: (SEEN["peak"](run)[-1] - SEEN["peak"](base)[-1] >= count, True)
 
 
@@ -512,7 +512,7 @@ POOL = {"kernel": sized(3), "stride": sized(1), "padding": sized(1), "repeat": T
 NORM = {"epsilon": Key(0.1), "repeat": TWICE}
 RECOMPUTE = same(True, {}, ("memory", "peak"))
 
-# A base is the other keys of the layer here.
+# Here the base of a key consists of the other keys of its layer.
 LAYERS = {
     "dense": {"units": sized(8), "bias": sized(False), "tied": sized(True), **ACTIVATION},
     "activation": ACTIVATION,
@@ -578,7 +578,7 @@ class Keys(support.RunTest):
         return Finished(result, overrides, folder)
 
     def start(self, pool, key, overrides):
-        """The run with these overrides; runs that several lines have in common take place once."""
+        """The run with these overrides; runs that several lines share are made once."""
         wanted = (key.ranks, key.how, key.environment is DELAYED, *sorted(self.arguments(overrides)))
         if wanted not in self.runs:
             self.runs[wanted] = pool.submit(self.finished, key, overrides, self.folder / f"run-{len(self.runs)}")
@@ -672,7 +672,7 @@ class Numbers(support.RunTest):
 
 
 class Threads(support.RunTest):
-    """What a variable does not say, the cores of a rank do."""
+    """If no variable sets the number of threads, the cores of the rank do."""
 
     def setUp(self):
         super().setUp()

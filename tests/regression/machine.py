@@ -40,7 +40,7 @@ class Job:
             text.close()
 
     def ranks(self):
-        """Process ids of those that run, by rank."""
+        """Ids of the running processes, by rank."""
         return support.rank_processes(self._name)
 
     def all_ranks(self):
@@ -60,17 +60,17 @@ class Job:
                 pass
 
     def started(self):
-        """Has the program said anything? Before, a launcher whose ranks are killed may hang."""
+        """Has the program printed anything? Before that, a launcher whose ranks are killed may hang."""
         return os.fstat(self._texts[0].fileno()).st_size > 0
 
     def wait(self, seconds):
-        """For so long, or until the run ends."""
+        """Waits this long, or until the run ends."""
         end = time.time() + seconds
         while self.running() and time.time() < end:
             time.sleep(0.001)
 
     def wait_for(self, condition):
-        """Until it holds or the run ends."""
+        """Waits until the condition holds or the run ends."""
         while self.running() and not condition():
             time.sleep(0.001)
 
@@ -112,7 +112,7 @@ class Job:
 
 
 def mounted(folder, size):
-    """True where the folder is a disk of its own now."""
+    """True if the folder is now a disk of its own."""
     return subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True,
                           check=False).returncode == 0
 
@@ -126,7 +126,7 @@ def may_mount():
 
 
 def with_own_mounts():
-    """Starts this script again where it may mount, if only among its own processes."""
+    """Starts this script again where it may mount, even if only for its own processes."""
     command = ["unshare", "-rm", sys.executable, *sys.argv]
     if may_mount() or "PARTITA_TEST_UNSHARED" in os.environ or shutil.which("unshare") is None:
         return
@@ -135,7 +135,7 @@ def with_own_mounts():
 
 
 def fill(folder, left):
-    """Takes what is free on the disk of a folder, but for some bytes, by a file `filler`."""
+    """Fills the disk of a folder, except for some bytes, with a file `filler`."""
     with (folder / "filler").open("wb", buffering=0) as file:
         try:
             while file.write(bytes(65536)) == 65536:

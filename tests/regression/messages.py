@@ -1,7 +1,7 @@
-"""docs/troubleshooting.md: every message that a user can get has an entry, and no entry is of a message long gone.
+"""docs/troubleshooting.md: every message that a user can get has an entry, and no entry is for a removed message.
 
-A message is known by the texts in the sources between which values are put; `counted(n, "step")` reads as "N steps". An
-entry quotes them between backquotes, with `...` or a word of capitals in the place of a value.
+A message is recognised by the texts in the sources between which values are put; `counted(n, "step")` reads as
+"N steps". An entry quotes them in backquotes, with `...` or a word in capitals in place of a value.
 """
 
 import re
@@ -16,7 +16,7 @@ SOURCES = [path for folder in ("src", "apps") for path in sorted((ROOT / folder)
 SCRIPTS = [ROOT / "bootstrap", ROOT / "CMakeLists.txt", *sorted((ROOT / "scripts").glob("*.sh")),
            *sorted((ROOT / "cmake").glob("*")), ROOT / "tests" / "CMakeLists.txt"]
 
-# What ends in a message: calls, and texts that are prepared for one.
+# What ends up in a message: calls, and texts that are prepared for one.
 SAYS = re.compile(r"\b(?:UserError|AgreedError|RunError|Log::warning|Log::error|fail|failure|checkHdf5|checkedId<\w+>|check"
                   r"|error|errorAt|TomlError|SystemError|DamagedFile|ForeignFile|failFile|refuse|requireMemory|regularFileExists|fprintf|endJob"
                   r"|_actions\.(?:end|warn)|warnings\.(?:push|emplace)_back|messages\.push_back)\("
@@ -32,7 +32,7 @@ BREAK = re.compile(r"\.\.\.|: |`|(?<![\w-])[A-Z]+(?![\w-])")
 
 
 def statement(text, begin):
-    """From an open bracket, or the begin of a text, to what closes it."""
+    """From an opening bracket, or the beginning of a text, to what closes it."""
     depth, i = 0, begin
     while i < len(text) and not (depth == 0 and text[i] in ");}"):
         skipped = LITERAL.match(text, i) or CHARACTER.match(text, i)
@@ -42,7 +42,7 @@ def statement(text, begin):
 
 
 def messages():
-    """(place, texts) of all that a user can be told."""
+    """(place, texts) of every message that a user can get."""
     found = []
     for path in SOURCES:
         text = ADJACENT.sub("", COUNTED.sub(r'n + " \1s"', COMMENT.sub("", path.read_text())))
@@ -61,7 +61,7 @@ def fragments(entry):
 
 
 def holds(fixed, message):
-    """Do the texts stand in the message, one behind the other?"""
+    """Does the message contain the texts, one after another?"""
     place = 0
     for part in fixed:
         place = message.find(part, place)

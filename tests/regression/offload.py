@@ -1,5 +1,5 @@
-"""State of the optimiser outside the device, and numbers of 16 bits: what is kept of a run fits any other placement,
-and a run that goes on is bitwise the one that was not interrupted."""
+"""State of the optimiser outside the device, and 16-bit numbers: checkpoints fit any other location of the state, and a
+run that continues has the same bits as an uninterrupted one."""
 
 import shutil
 

@@ -171,7 +171,7 @@ class Evaluations(support.RunTest):
         return [float(word) for word in re.findall(r"(\d+\.\d+) %", result.stdout)]
 
     def test_other_data_with_the_labels_of_the_training(self):
-        """A seed draws other characters; fixed labels are those that the stages have learned."""
+        """Another seed draws other characters; fixed labels are those that the stages have learned."""
         train(self.folder / "run", self.deck, "strategy/input=free", "run/epochs=20", "data/samples=2000")
         for own, other in zip(self.accuracies(), self.accuracies("run/seed=77"), strict=True):
             self.assertLess(abs(own - other), 15)

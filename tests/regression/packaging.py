@@ -1,7 +1,7 @@
 """The Spack recipe and environments fit the project.
 
-Spack itself is not needed: tests/support/fake_spack.py runs the recipe and says what of it is checked. Where there is
-one, in PATH or SPACK_ROOT, it concretises the recipe as well, which takes some minutes. The smoke test of the recipe
+Spack itself is not needed: tests/support/fake_spack.py runs the recipe and says what is checked. If Spack is found
+in PATH or SPACK_ROOT, it concretises the recipe as well, which takes some minutes. The smoke test of the recipe
 runs for real, on the program that was built.
 """
 
@@ -249,9 +249,10 @@ class Spack(support.RunTest):
 
 
 class DeviceBuild(support.RunTest):
-    """CMake refuses what would compute slowly in silence."""
+    """CMake refuses what would silently compute slowly."""
 
-    def test_cuda_without_cublas(self):
+    def configured(self, devices, options=""):
+        """What CMake prints, on one line, with a copy of this build's Kokkos that says to have these devices."""
         cache = Path(support._app).resolve().parents[1] / "CMakeCache.txt"
         if not cache.exists():
             self.skipTest("the program is not in its build folder")
@@ -271,13 +272,34 @@ class DeviceBuild(support.RunTest):
                 (copy / path.relative_to(prefix)).symlink_to(path)
         shutil.copytree(libraries / "cmake", copy / libraries.name / "cmake")
         settings = copy / libraries.name / "cmake" / "Kokkos" / "KokkosConfigCommon.cmake"
-        text, found = re.subn(r"(?i)(set\(Kokkos_DEVICES) [^)]*", r"\1 CUDA;OPENMP", settings.read_text())
+        text, found = re.subn(r"(?i)(set\(Kokkos_DEVICES) [^)]*", rf"\1 {devices}", settings.read_text())
+        self.assertEqual(found, 1)
+        text, found = re.subn(r"(?i)(set\(Kokkos_OPTIONS) ", rf"\1 {options};", text)
         self.assertEqual(found, 1)
         settings.write_text(text)
         result = subprocess.run(["cmake", "-S", ROOT, "-B", self.folder / "build", f"-DKokkos_ROOT={copy}",
-                                 f"-DKokkosKernels_ROOT={copy}"], capture_output=True, text=True)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertIn("Partita needs Kokkos Kernels with cuBLAS for CUDA", " ".join(result.stderr.split()))
+                                 f"-DKokkosKernels_ROOT={copy}", "-DBUILD_TESTING=OFF"], capture_output=True, text=True)
+        return result.returncode, " ".join((result.stdout + result.stderr).split())
+
+    def test_cuda_without_cublas(self):
+        code, told = self.configured("CUDA;OPENMP")
+        self.assertNotEqual(code, 0)
+        self.assertRegex(told, "was built without CUBLAS, and its own products are at least ten times slower")
+
+    def test_hip_without_rocblas(self):
+        _, told = self.configured("HIP;OPENMP")
+        self.assertIn("CMake Warning", told)
+        self.assertIn("was built without ROCBLAS", told)
+
+    def test_another_back_end(self):
+        code, told = self.configured("SYCL;OPENMP")
+        self.assertNotEqual(code, 0)
+        self.assertIn("Partita does not support Kokkos' back end SYCL", told)
+
+    def test_unified_memory(self):
+        code, told = self.configured("OPENMP;SERIAL", "CUDA_UVM")
+        self.assertNotEqual(code, 0)
+        self.assertRegex(told, "needs separate memories of host and device, .* was built with CUDA_UVM")
 
 
 if __name__ == "__main__":

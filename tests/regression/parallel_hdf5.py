@@ -1,4 +1,4 @@
-"""A serial HDF5 links as well, and then spoils what several ranks write: CMake has to refuse it."""
+"""A serial HDF5 would link too, but corrupt what several ranks write: CMake must refuse it."""
 
 import shutil
 import subprocess

@@ -154,7 +154,7 @@ class Schedules(Case):
         self.assertRefused(run("plan", "schedule", task, "--cache", task), "is also an input")
 
     def wait_for_lock(self, process):
-        """Until the process has opened the folder, whose lock it then waits for."""
+        """Waits until the process has opened the folder, for whose lock it then waits."""
         end = time.time() + 20
         opened = []
         while self.folder.as_posix() not in opened and process.poll() is None and time.time() < end:

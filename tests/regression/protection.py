@@ -1,6 +1,6 @@
-"""Files of the user, results of earlier runs, and what is said where something cannot be read or written.
+"""The user's files, results of earlier runs, and messages about what cannot be read or written.
 
-Nothing outside the test's own folder is written, and no device node is touched: pipes stand for what is no regular file.
+Nothing outside the test's own folder is written, and no device node is touched: pipes are used instead.
 """
 
 import json
@@ -21,7 +21,7 @@ CLUSTER = Path(__file__).resolve().parents[2] / "clusters" / "abci.toml"
 
 
 def contents(folder):
-    """Path -> bytes, or the kind of what is no regular file."""
+    """Path -> bytes, or the kind of what is not a regular file."""
     found = {}
     for path in sorted(Path(folder).rglob("*")):
         if path.is_symlink():
@@ -91,7 +91,7 @@ class Outputs(Protected):
         before = contents(self.folder)
         for target in (*absent, link, self.run_directory / ".." / "run" / "workers.csv"):
             self.assertUntouched(run("evaluate", self.run_directory, "--predictions", target), before,
-                                 "is the name of a file that the input may get")
+                                 "is the name of a file that may be added to the input")
         self.assertDone(run("evaluate", self.run_directory, "--predictions", self.run_directory / "predictions.npz"))
         (self.folder / "lone").mkdir()
         shutil.copy(self.run_directory / "parameters.h5", self.folder / "lone" / "best.h5")
@@ -361,7 +361,7 @@ class RunDirectories(Protected):
         start_file = self.run_directory / "parameters.h5"
         parameters = start_file.read_bytes()
         result = run("train", self.deck, "-r", start_file, "-d", self.run_directory, "--overwrite", "run/steps=0",
-                     "data/samples=20")  # refused, after all: nothing has gone
+                     "data/samples=20")  # refused in the end: nothing was removed
         self.assertEqual((result.returncode, start_file.read_bytes()), (2, parameters))
         self.assertWorked(run("train", self.deck, "-r", link, "-d", self.run_directory, "--overwrite"))
         self.assertTrue(link.exists())
@@ -654,7 +654,7 @@ class Disturbed(Protected):
         self.assertEqual(len(support.checkpoints(self.run_directory)), 1)
 
     def test_a_directory_that_is_moved_and_made_again(self):
-        """The first run must not take the lock of the second one along."""
+        """When the first run ends, it must not remove the lock of the second."""
         processes = []
         for name in ("first", "second"):
             processes.append(start("train", self.deck, self.ENDLESS, "-d", self.run_directory))
@@ -685,7 +685,7 @@ class Disturbed(Protected):
         process.send_signal(signal.SIGTERM)
         result = finish(process, 60)
         self.assertEqual(result.returncode, 75, result.stderr)
-        self.assertIn("history.csv: was removed or replaced while the run goes on", result.stderr)
+        self.assertIn("history.csv: was removed or replaced during the run", result.stderr)
 
     def test_files_that_appear_in_the_run_directory(self):
         process = start("train", self.deck, "run/epochs=1000", "-d", self.run_directory)

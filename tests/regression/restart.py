@@ -65,7 +65,7 @@ def steps_of(name, places):
 
 
 class Restart(support.RunTest):
-    """One uninterrupted run a variant that keeps all its steps, and runs that go on from some of them."""
+    """For each variant, a run that keeps checkpoints of all its steps, and runs that continue from some of them."""
 
     def whole_run(self, ranks, overrides):
         folder = self.folder / "whole"

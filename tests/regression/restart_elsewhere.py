@@ -1,4 +1,4 @@
-"""Checkpoints of one grid, cut or strategy go on in another: what carries over does, and what does not is told."""
+"""Runs that continue with another grid, cut or strategy: what can carry over does, and the run reports the rest."""
 
 import re
 import shutil
@@ -109,7 +109,7 @@ class Elsewhere(support.RunTest):
         self.assertGreater(found["test_accuracy"], summary["test_accuracy"])
 
     def test_joined_stages_have_one_loss_scale(self):
-        """Each had come to its own; gradients that cross a cut have the scale of the stage behind it."""
+        """Each had reached its own; gradients that cross a cut have the scale of the stage after it."""
         deck = ["run/precision=fp16", "training/batch=1", "run/steps=30", "strategy/input=free"]
         _, checkpoint = self.kept(*deck)
         self.assertEqual(len(set(self.scales(checkpoint))), 2)
@@ -133,7 +133,7 @@ class Elsewhere(support.RunTest):
         self.assertIn("the kind of optimiser has changed", result.stderr)
 
     def test_another_batch_and_fewer_samples(self):
-        """The part of the epoch is kept; no other number of batches breaks the run."""
+        """The fraction of the epoch is kept; no other number of batches breaks the run."""
         _, checkpoint = self.kept()
         for override, step, steps in (("training/batch=20", 20, 60), ("data/samples=300", 4, 14), ("run/epochs=6", 10, 90)):
             with self.subTest(override):
@@ -142,7 +142,7 @@ class Elsewhere(support.RunTest):
                 self.assertEqual("different batches" in result.stderr, "epochs" not in override)
 
     def test_other_data_in_the_same_directory(self):
-        """The checkpoint that the run goes on from is of a later step than the one it goes on at."""
+        """The run continues from a checkpoint of a later step than the one at which it continues."""
         _, checkpoint = self.kept(every=STEPS)
         _, result = self.go_on_there("data/samples=400", "run/epochs=3")
         self.assertIn("at step 20 of 30", result.stdout)

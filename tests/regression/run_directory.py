@@ -1,4 +1,4 @@
-"""What a run leaves behind, and that it is enough to look at it, to evaluate it and to repeat it."""
+"""What a run leaves behind, and that this suffices to inspect, evaluate and repeat the run."""
 
 import csv
 import json
@@ -64,7 +64,7 @@ class Summary(support.RunTest):
             self.assertTrue(all(stage[key] > 0 for key in ("flops_per_sample", "activation_bytes", "buffer_bytes")))
 
     def test_grids(self):
-        """Stages on 1, 2 and 4 ranks: what moves follows from the grid, what is learnt does not."""
+        """Stages on 1, 2 and 4 ranks: what is sent follows from the grid, what is learned does not."""
         hashes, accuracies = set(), set()
         for ranks in (1, 2, 4):
             summary = train(self.folder / f"run{ranks}", self.deck, "strategy/stages=4", "strategy/cuts=flops",
@@ -213,7 +213,7 @@ class Files(support.RunTest):
             self.skipTest("there is no h5dump")
         text = subprocess.run(["h5dump", "-H", self.run_directory / "parameters.h5"], capture_output=True, text=True,
                               check=True).stdout
-        self.assertEqual(text.count("DATASET"), 12 + 4)  # a weight and a bias a layer; deck, shape, shift and scale
+        self.assertEqual(text.count("DATASET"), 12 + 4)  # a weight and a bias per layer; deck, shape, shift and scale
 
     def test_nothing_is_kept_without_a_directory(self):
         before = sorted(self.folder.rglob("*"))
@@ -243,7 +243,7 @@ class Kept(support.RunTest):
 
 class Metadata(support.RunTest):
     def test_ranks_of_other_command_lines_write_one_file(self):
-        """All ranks describe a file in the same words, or HDF5 waits for ever: here each has words of its own."""
+        """HDF5 waits forever if ranks describe a file differently; here each rank has a command line of its own."""
         def train_with(option):
             return [sys.argv[1], "train", self.deck, option, self.folder / "run", "checkpoint/every=15"]
 

@@ -1,4 +1,4 @@
-"""perf/scaling: series that run here, series that are submitted, and the table and picture of what they leave."""
+"""perf/scaling: series that run here, series that are submitted, and the table and picture of their results."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""What every way to train must reach on the 47 characters of EMNIST, 784-256x5-47, 5 epochs a stage: means of two seeds.
+"""What every way to train must reach on EMNIST's 47 characters, 784-256x5-47, 5 epochs per stage: means of two seeds.
 
 Frozen stages train one after another, so there the two seeds share the cores; stages of a relay get a rank each.
 """

@@ -1,4 +1,4 @@
-"""What whole and divided networks must reach on MNIST, 784-256x5-10 and LeNet, 5 epochs a stage: means of two seeds."""
+"""What whole and divided networks must reach on MNIST, 784-256x5-10 and LeNet, 5 epochs per stage, two seeds each."""
 
 import support
 from support import DECKS

@@ -1,6 +1,6 @@
 """The Python that the documents show for HDF5 files reads what a run has left behind.
 
-It runs in the Python that PARTITA_EXPORT_PYTHON names, where this one lacks h5py, and skips without it.
+If this Python lacks h5py, it runs in the one that PARTITA_EXPORT_PYTHON names, or is skipped if there is none.
 """
 
 import os
@@ -148,7 +148,7 @@ class Snippets(support.RunTest):
         self.assertEqual(self.output("docs/checkpoint-format.md"), "(32, 144) False\n")
 
     def test_axes_of_tensors(self):
-        """Of every layer that has some, what the documents say."""
+        """Every layer that has tensors has the axes that the documents name."""
         train(self.folder / "images", self.deck, support.IMAGES, "run/epochs=1")
         train(self.folder / "text", self.write("text.toml", SEQUENCES))
         volumes = self.folder / "volumes.h5"

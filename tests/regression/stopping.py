@@ -1,5 +1,5 @@
-"""Runs that are stopped, asked for a checkpoint, that diverge or come second: what they say, and that continuing from what
-they leave is the run that was never stopped."""
+"""Runs that are stopped, asked for a checkpoint, diverge, or find their directory in use: what they print, and that a
+run that continues from what they leave ends like one that was never stopped."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from machine import EndedEarly, Job
 from support import checkpoints, complaints, history, run, train
 
 STEPS_AN_EPOCH = 15
-# A constant rate: the length of a run has no part in its steps.
+# A constant rate, so that the steps do not depend on the length of the run.
 COMMON = ["run/log_every=50", "run/evaluate_every=40", "optimiser/schedule=constant"]
 ENDLESS = 1000000
-# Ranks, what is learned how, and the key that says how long: of a run that goes on until it is stopped the length is
-# chosen afterwards.
+# Ranks, what is trained and how, and the key that sets the length: for a run that continues until it is stopped, the
+# length is chosen afterwards.
 VARIANTS = {
     "joint": (1, ["strategy/kind=joint"], "run/epochs"),
     "replicas": (2, ["strategy/kind=joint", "strategy/replicas=2", "optimiser/kind=sgd"], "run/epochs"),
@@ -59,12 +59,12 @@ class Stopping(support.RunTest):
         return Job("train", self.deck, *overrides, *COMMON, "-d", self.kept, "-r", "latest", ranks=ranks)
 
     def until_under_way(self, job, stage="1"):
-        """In this call of the program, the stage has got so far that there is a row of it."""
+        """Until this call of the program has trained the stage far enough for a row of the history."""
         before = steps_in(self.kept)
         job.until(lambda: max(rows_of_stage(self.kept, stage), default=0) > before, f"a new row of stage {stage}")
 
     def assertStopped(self, result, reason):
-        """Exit code 75, one last line that names a whole checkpoint, nothing to complain of and nothing left over."""
+        """Exit code 75, one last line that names a complete checkpoint, no complaints and no leftovers."""
         if result.returncode == 0:
             raise EndedEarly(f"the run ended before it could be stopped ({reason}):\n{result.stdout}")
         self.assertEqual(result.returncode, 75, result.stdout + result.stderr)
@@ -171,7 +171,7 @@ class Stopping(support.RunTest):
             return job.finish().returncode, time.time() - begin
 
     def test_second_interrupt(self):
-        """Now and then the run has stopped in order, or both signals have become one, before the second counts."""
+        """Sometimes the run has stopped normally, or both signals have merged, before the second takes effect."""
         for ranks in (1, 2):
             for _ in range(5):
                 code, seconds = self.interrupt_twice(ranks)
@@ -181,7 +181,7 @@ class Stopping(support.RunTest):
             self.assertNotIn(code, (0, 75))
 
     def test_divergence(self):
-        """The run goes on with a rate at which it cannot; what was kept before is whole."""
+        """The run continues at a rate at which it diverges; what was kept before is intact."""
         ways = {"joint": (2, ["strategy/kind=joint", "strategy/replicas=2"]), "relay": (2, ["strategy/input=relay"]),
                 "pipeline": (2, ["strategy/kind=pipeline", "strategy/microbatches=2"]),
                 "free": (1, ["strategy/input=free"]), "frozen": (2, ["strategy/input=frozen"]),
@@ -258,7 +258,7 @@ batch = 2
 
 
 class GoingOn(support.RunTest):
-    """Ways to name where to go on."""
+    """Ways to name where to continue."""
 
     def setUp(self):
         super().setUp()

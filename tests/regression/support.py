@@ -1,7 +1,7 @@
 """Runs the program as a person would and looks at what it says and leaves behind.
 
 Each test script is called with the path of the executable. PARTITA_DATA names the folder of real data sets; tests that
-need it skip where it is absent, and a script of skipped tests alone ends with code 77.
+need it are skipped if it is absent, and a script whose tests are all skipped ends with code 77.
 """
 
 import concurrent.futures
@@ -17,7 +17,7 @@ from pathlib import Path
 DECKS = Path(__file__).resolve().parents[2] / "input-decks"
 _app = ""
 
-# A run of a fraction of a second: 15 steps an epoch.
+# A run of a fraction of a second: 15 steps per epoch.
 SMALL_DECK = """
 [run]
 seed = 3
@@ -39,7 +39,7 @@ cuts = [3]
 replicas = 1
 """
 
-# Another network for it, of all that images have; four layers that can be cut apart.
+# Another network for it, with all kinds of layers for images; cuts are possible between its four layers.
 IMAGES = """network/layers=[
   { type = "conv2d", channels = 4, kernel = 3, padding = "same", bias = false },
   { type = "block", layers = [{ type = "batch-norm", activation = "relu" }, { type = "max-pool", kernel = 2 }] },
@@ -50,7 +50,7 @@ IMAGES = """network/layers=[
   { type = "block", layers = [{ type = "global-average-pool" }, { type = "dense" }] },
 ]""".replace("\n", "")
 
-# And one whose norms take no batch.
+# And one whose norms do not depend on the batch.
 GROUP_NORM = """network/layers=[
   { type = "conv2d", channels = 6, kernel = 3, padding = "same", stride = 2 }, { type = "group-norm", groups = 3 },
   { type = "conv2d", channels = 12, kernel = 3, activation = "relu" }, { type = "group-norm", groups = 1 },

@@ -1,4 +1,4 @@
-"""Networks on text: files and the built-in one, every strategy, replicas, restarts, what is said of them."""
+"""Networks on text: files and the built-in one, every strategy, replicas, restarts, and the messages."""
 
 import math
 import os
@@ -62,7 +62,7 @@ class Text(support.RunTest):
 
     def test_every_strategy_learns(self):
         for name, limit, *overrides in (("relay", 3.0, "strategy/input=relay"), ("frozen", 3.0, "strategy/input=frozen"),
-                                        ("free", math.log(30), "strategy/input=free"),  # no more than not guessing
+                                        ("free", math.log(30), "strategy/input=free"),  # only better than guessing
                                         ("recovery", 3.0, "strategy/input=relay", "strategy/recovery_epochs=1"),
                                         ("mse", 3.1, "strategy/loss=mse")):
             with self.subTest(name):

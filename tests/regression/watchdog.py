@@ -1,4 +1,4 @@
-"""A job of which one rank is lost, stopped or cut off ends by itself, soon, and says what happened."""
+"""A job in which a rank is lost, stopped or cut off soon ends by itself, and says what happened."""
 
 import os
 import re
@@ -30,7 +30,7 @@ class Watchdog(support.RunTest):
         return result, time.time() - float(moment.group(1))
 
     def with_signal(self, number, rank, *overrides):
-        """The end of a run of which one rank gets a signal in the middle, and the seconds until then."""
+        """The end of a run in which one rank gets a signal midway, and the seconds from the signal to the end."""
         job = uuid.uuid4().hex
         process = support.start("train", self.deck, *LONG, *overrides, ranks=2,
                                 environment={"PARTITA_TEST_JOB": job})
@@ -45,7 +45,7 @@ class Watchdog(support.RunTest):
         return result, time.time() - begin
 
     def assertReported(self, result, *parts):
-        """Exit code 1, one rank that tells, and all of `parts` in what it tells."""
+        """Exit code 1, and a report of one rank that contains all of `parts`."""
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertEqual(len([line for line in result.stderr.splitlines() if line.startswith("partita:")]), 1,
                          result.stderr)
@@ -83,7 +83,7 @@ class Watchdog(support.RunTest):
         self.assertLess(seconds, 10)
 
     def slow_disk(self, seconds):
-        """A run whose first checkpoint, which it was asked for, takes so long."""
+        """A run whose first checkpoint, which is requested, takes this long."""
         if not FAULTS["LD_PRELOAD"]:
             self.skipTest("PARTITA_FAULTS does not name the library of faults")
         job = Job("train", self.deck, *LONG, "run/log_every=1000", "run/watchdog=6", "-d", self.folder / "run", ranks=2,
@@ -135,7 +135,7 @@ class Watchdog(support.RunTest):
         self.assertLess(seconds, 10)
 
     def test_stopped_while_it_sets_up(self):
-        """Reading data may take long, so that the others tell of a silent rank and wait on."""
+        """Reading data may take long, so the others report a silent rank and keep waiting."""
         job = uuid.uuid4().hex
         said, told = self.folder / "said.txt", self.folder / "told.txt"
         with open(said, "w") as output, open(told, "w") as errors:
@@ -170,7 +170,7 @@ class Watchdog(support.RunTest):
             self.assertLess(seconds, 10)
 
     def test_semaphore_of_a_killed_process(self):
-        """Open MPI's guard of shared file positions has the name of the file alone: its runs meet in all folders."""
+        """Open MPI names its lock for shared file positions after the file alone, whatever folder the file is in."""
         alone = ["unshare", "--mount", "sh", "-c"]
         taken = struct.pack("=QQQQ", 0, 128, 0, 0)  # as sem_wait leaves it
         (self.folder / "taken").write_bytes(taken)

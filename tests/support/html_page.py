@@ -1,4 +1,4 @@
-"""The HTML page of report.py as a test sees it: its marks, tables, figures and numbers."""
+"""The HTML page of report.py as a test sees it: its tags, tables, figures and numbers."""
 
 import re
 from html.parser import HTMLParser
@@ -7,7 +7,7 @@ PREFIXES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3}
 
 
 class Page(HTMLParser):
-    """The page as a tree of tables, figures and numbers; `faults` is what is wrong with its marks."""
+    """The page as a tree of tables, figures and numbers; `faults` is what is wrong with its tags."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)

@@ -247,6 +247,9 @@ const std::vector<BadDeck> wrong_combinations{
      "deck.toml:6:9: strategy/exits: needs loss 'cross-entropy', not 'mse'"},
     {"[strategy]\nkind = \"sil\"\nexits = \"fitted\"",
      "deck.toml:6:9: strategy/exits: 'fitted' needs a validation set: data/validation above 0"},
+    {"[strategy]\nreplicas = 2\nstages = 2",
+     "deck.toml:6:10: strategy/stages: has no effect without strategy/kind: ranks would be replicas of the "
+     "whole network"},
     {"[strategy]\nreplicas = 200",
      "deck.toml:5:12: strategy/replicas: 200 replicas cannot share a batch of 128 samples"},
 };
@@ -387,7 +390,7 @@ TEST_CASE("Bytes that are not UTF-8 hide no long key", "[config]") {
 }
 
 TEST_CASE("Dots in values, texts and comments count towards no key", "[config]") {
-  std::string text = good + "[strategy]\n";
+  std::string text = good + "[strategy]\nkind = \"sil\"\n";
   for (int i = 0; i < 100; ++i) text += "# .\n";
   text +=
       "noise = 0.5 # " + std::string(100, '.') + "\ncache_directory = \"" + std::string(100, '.') + "\"\n";

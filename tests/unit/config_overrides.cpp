@@ -45,17 +45,19 @@ TEST_CASE("Overrides need no quotes that a shell would take off", "[config]") {
   CHECK(with({"data/path=\xC3\xA9lan"}).data.path == "\xC3\xA9lan");
   CHECK(with({"data/path=2024"}).data.path == "2024");
   CHECK(with({"data/path="}).data.path.empty());
-  CHECK(with({"strategy/input=frozen"}).strategy.sil.input == StageInput::frozen);
+  CHECK(with({"strategy/kind=sil", "strategy/input=frozen"}).strategy.sil.input == StageInput::frozen);
   CHECK(with({"optimiser.learning_rate=2e-3"}).optimiser.learning_rate == 2e-3);
   CHECK(with({"optimiser/learning_rate=1"}).optimiser.learning_rate == 1.0);
 }
 
 TEST_CASE("Cuts are a rule or a list", "[config]") {
-  CHECK(with({"strategy/cuts=memory"}).strategy.cut_rule == CutRule::memory);
-  const StrategySection list = with({"strategy/cuts=[2,4]", "strategy/stages=3"}).strategy;
+  CHECK(with({"strategy/kind=sil", "strategy/cuts=memory"}).strategy.cut_rule == CutRule::memory);
+  const StrategySection list =
+      with({"strategy/kind=sil", "strategy/cuts=[2,4]", "strategy/stages=3"}).strategy;
   CHECK(list.cut_rule == CutRule::list);
   CHECK(list.cuts == std::vector<std::int64_t>{2, 4});
-  const StrategySection rule = with({"strategy/cuts=[2,4]", "strategy/cuts=flops"}).strategy;
+  const StrategySection rule =
+      with({"strategy/kind=sil", "strategy/cuts=[2,4]", "strategy/cuts=flops"}).strategy;
   CHECK(rule.cut_rule == CutRule::flops);
   CHECK(rule.cuts.empty());
 }

@@ -39,7 +39,7 @@ TEST_CASE("The loss scale stays within its range", "[optim]") {
   CHECK(scale.value == 16777216.0);
 }
 
-TEST_CASE("Without scaling the factor is one for ever", "[optim]") {
+TEST_CASE("Without scaling the factor stays at one", "[optim]") {
   LossScale scale(false);
   takeSteps(scale, 500);
   CHECK(scale.value == 1.0);

@@ -43,7 +43,7 @@ std::vector<std::int64_t> sizesOf(const BatchController& controller) {
   return sizes;
 }
 
-/// Size of a group after its batch, where it and the others have made so many updates by then.
+/// Size of a group after its batch, when it and the others have made these numbers of updates.
 std::int64_t sizeAfter(double own, const std::vector<double>& others, double factor, std::int64_t size) {
   BatchController controller(rulesOf(WorkerRule::adaptive, factor),
                              std::vector<WorkerGroup>(others.size() + 1, replica(16, 512, size)));

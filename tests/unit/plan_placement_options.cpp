@@ -213,7 +213,7 @@ TEST_CASE("Nodes of one device, and options without need, change nothing", "[pla
     task.host_bandwidth = 1e-6;
     REQUIRE(placeLayers(task).time == plan.time);
     if (!plan.feasible) continue;
-    task.choose.offload = true; // as slow as this, it is of no use where the plan fits without
+    task.choose.offload = true; // at this speed it is of no use if the plan fits without it
     task.adam = true;
     PlacementTask without = task;
     without.choose = {};

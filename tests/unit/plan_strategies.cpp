@@ -18,6 +18,7 @@ RunConfig deckWith(const std::vector<std::string>& overrides) {
 [network]
 layers = [{ type = "dense", units = 64, repeat = 4 }, { type = "dense" }]
 [strategy]
+kind = "joint"
 stages = 3
 )",
                    "deck", overrides);

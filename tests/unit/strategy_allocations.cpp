@@ -100,7 +100,7 @@ TEST_CASE("A training step allocates nothing after the first two", "[strategy]")
   }
 }
 
-TEST_CASE("Nor does one of a network on tokens", "[strategy]") {
+TEST_CASE("A training step of a network on tokens allocates nothing either", "[strategy]") {
   DataSection section;
   section.kind = DataKind::grammar;
   section.sequence = 9;
@@ -125,7 +125,7 @@ TEST_CASE("Nor does one of a network on tokens", "[strategy]") {
   }
 }
 
-TEST_CASE("Nor does one of a convolution network", "[strategy]") {
+TEST_CASE("A training step of a convolutional network allocates nothing either", "[strategy]") {
   RunConfig config = parseDeck(R"([network]
 layers = [
   { type = "conv2d", channels = 4, kernel = 3, activation = "gelu" },

@@ -11,7 +11,7 @@ namespace partita::test::train_write_watch {
 namespace {
 
 constexpr std::int64_t patience = 3; // s
-constexpr double longer = 4.0;       // s, also than the watch takes to look at the file
+constexpr double longer = 4.0;       // s; also longer than the watch takes to look at the file
 
 /// Returns whether the watch has called the file stalled within `seconds`, with `work` ten times a second.
 bool stallsWithin(double seconds, WriteWatch& watch, const std::function<void()>& work) {

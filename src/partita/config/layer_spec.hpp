@@ -12,7 +12,7 @@ enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid, silu };
 /// One integer for all axes of a window, or one per axis, slowest first.
 struct AxisSizes {
   std::vector<std::int64_t> values;
-  bool same = false; ///< padding: as much as keeps the extents, apart from the stride
+  bool same = false; ///< padding: enough to keep the extents, apart from the stride
   /// Padding on the other side; empty: the same. Decks cannot set it, but ranks that share a layer need it.
   std::vector<std::int64_t> after = {};
 

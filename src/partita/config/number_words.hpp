@@ -19,7 +19,7 @@ class NumberWords {
   std::int64_t integer(std::int64_t least, std::int64_t most); ///< `least` if the file is damaged
   std::uint64_t bits();                                        ///< hexadecimal
 
-  /// Were all words so far as they were expected?
+  /// Have all words so far been as expected?
   bool good() const { return _good; }
   /// The same, and is there no further word? To be called last.
   bool whole();

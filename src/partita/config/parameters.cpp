@@ -100,7 +100,11 @@ Section describeData(DataSection& data) {
 Section describeNetwork(NetworkSection& network) {
   Section section{"network", "The layers in order, and their initial weights."};
   section.add("layers", &network.layers, "one table per layer, from input to output; required");
-  section.add("initialisation", choice(network.initialisation), "distribution of the initial weights");
+  section.add(
+      "initialisation", choice(network.initialisation),
+      "distribution of the initial weights: normal with variance 2/inputs (he), 2/(inputs + outputs) "
+      "(xavier) or 1/inputs (lecun), or orthonormal rows or columns; biases start at 0, embeddings with "
+      "deviation 0.02");
   return section;
 }
 

@@ -96,7 +96,7 @@ struct DataSection {
   std::int64_t crop = 0;            ///< training images: zeros on each side before a random crop to the size
   bool flip = false;                ///< training images: mirrored left to right with probability 1/2
   std::int64_t prefetch = 2;        ///< batches prepared ahead by a thread; 0: prepared on demand
-  std::optional<std::int64_t> seed; ///< of generated data if unlike run/seed; not a key of decks
+  std::optional<std::int64_t> seed; ///< of generated data if not run/seed; not a key of decks
 
   /// Is part of the training set used as the test set if the deck names no test file?
   bool splits() const { return kind == DataKind::libsvm || kind == DataKind::hdf5 || kind == DataKind::text; }

@@ -1,5 +1,7 @@
 #include "partita/config/strategy_parameters.hpp"
 
+#include <algorithm>
+
 namespace partita {
 
 namespace {
@@ -223,6 +225,19 @@ Section describeStrategy(StrategySection& strategy) {
   addLocalSgd(section, strategy.local_sgd);
   addWorkers(section, strategy.hogbatch);
   return section;
+}
+
+std::vector<std::string> keysOfOtherKinds() {
+  const std::vector<std::string> of_joint{"kind",       "replicas",   "parts", "split",
+                                          "parts_grid", "bucket_kib", "wire",  "microbatches"};
+  StrategySection strategy;
+  std::vector<std::string> others = describeStrategy(strategy).keys();
+  others.erase(std::remove_if(others.begin(), others.end(),
+                              [&](const std::string& key) {
+                                return std::find(of_joint.begin(), of_joint.end(), key) != of_joint.end();
+                              }),
+               others.end());
+  return others;
 }
 
 } // namespace partita

@@ -2,6 +2,7 @@
 
 #include "partita/config/layer_types.hpp"
 #include "partita/config/names.hpp"
+#include "partita/config/strategy_parameters.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/validate_hogbatch.hpp"
 
@@ -278,9 +279,19 @@ void validateParts(const StrategySection& s, Diagnostics& d) {
           "parts need a fixed order of the microbatches: '1f1b', '1f1b-eager' or 'gpipe'");
 }
 
+/// Whoever says how to cut a network, but not the kind, does not want ranks to be replicas of it.
+void validateKind(Diagnostics& d) {
+  if (d.isSet("strategy/kind")) return;
+  for (const std::string& key : keysOfOtherKinds())
+    if (d.isSet("strategy/" + key))
+      d.check(false, {"strategy/" + key},
+              "has no effect without strategy/kind: ranks would be replicas of the whole network");
+}
+
 } // namespace
 
 void validate(const RunConfig& config, Diagnostics& diagnostics) {
+  validateKind(diagnostics);
   validateRun(config, diagnostics);
   validateData(config, diagnostics);
   validateNetwork(config, diagnostics);

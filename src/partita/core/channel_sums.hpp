@@ -125,7 +125,7 @@ struct ChannelsOfTeam {
   KOKKOS_INLINE_FUNCTION TwoValues& partialOf(int channel, int lane) const {
     return partial(channel % Width, lane, channel / Width);
   }
-  /// The first of so many lanes, `step` apart, becomes the sum of all.
+  /// The first of `many` lanes, `step` apart, becomes the sum of all.
   KOKKOS_INLINE_FUNCTION void addLanes(int channel, int lane, int many, int step) const {
     TwoValues sum = partialOf(channel, lane);
     for (int k = 1; k < many; ++k) {

@@ -127,7 +127,7 @@ struct SharedRow {
       });
     });
   }
-  /// The first largest value, and the sum of exp(value - largest), which are read once.
+  /// The largest value (of equal ones the first) and the sum of exp(value - largest); reads the values once.
   template <class Stored>
   KOKKOS_INLINE_FUNCTION detail::OnlineSoftmax::Found softmaxOf(const Stored* values,
                                                                 std::int64_t count) const {

@@ -10,7 +10,7 @@ namespace partita {
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !defined(__HIPCC__)
 /// As many values as fit into 64 bytes; compilers split them if the processor's vectors are shorter.
 using SimdTile = Real __attribute__((vector_size(64)));
-/// The attributes are those of the name: clang would ignore the alignment of the type after it.
+/// The attributes follow the name: clang would ignore the alignment if it followed the type.
 using SimdTileInMemory __attribute__((vector_size(64), aligned(alignof(Real)), may_alias)) = Real;
 static_assert(alignof(SimdTileInMemory) == alignof(Real), "parts of rows are read from any place");
 constexpr std::int64_t lanes = 64 / sizeof(Real);

@@ -32,7 +32,7 @@ class TrainingRows : public FeatureRows {
   TrainingRows(const DataSets& sets, const DataSection& section, std::uint64_t seed);
 
   void copyRow(std::size_t row, std::uint32_t epoch, Real* out) const override;
-  /// `copyBytes` does not augment, and the zeros around an image are none of its bytes.
+  /// `copyBytes` does not augment, and the zeros around an image are not among its bytes.
   const ByteMap* byteMap() const override { return _channels > 0 ? nullptr : FeatureRows::byteMap(); }
   ImageChange changeOf(std::size_t row, std::uint32_t epoch) const;
 

@@ -37,7 +37,7 @@ class BatchUpload {
     Matrix features;
     Labels labels;
   };
-  /// The next batch, of so many rows and labels. `from` must stay as it is until `arrived` is reached.
+  /// The next batch: `rows` rows, `labels` labels. `from` must stay as it is until `arrived` is reached.
   Uploaded next(const ExecSpace& space, const HostBatch& from, std::int64_t rows, std::int64_t labels,
                 const Event& arrived);
 

@@ -90,9 +90,11 @@ float shifted(float reference, double first, double count) {
 void warnOfSmallFeatures(const Moments& moments, double count, float inverse_of_all,
                          const std::string& source) {
   constexpr float small = 100.0F;
+  constexpr double rounding = 1e-12; // of the sums of a constant
   std::int64_t varying = 0, small_ones = 0;
   for (std::size_t j = 0; j < moments.first.size(); ++j) {
-    if (moments.second[j] * count == moments.first[j] * moments.first[j]) continue; // a constant
+    const double square = moments.second[j] * count;
+    if (square - moments.first[j] * moments.first[j] <= rounding * square) continue; // a constant
     ++varying;
     if (inverseDeviation(moments.first[j], moments.second[j], count) > small * inverse_of_all) ++small_ones;
   }

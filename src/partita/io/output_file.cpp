@@ -269,7 +269,7 @@ void refuseInput(const std::string& output, const std::vector<std::string>& inpu
     if (fs::equivalent(output, input, ignored))
       throw UserError(output + ": is also an input, as '" + input + "'; choose another name for the output");
     if (wholeName(input) == name)
-      throw UserError(output + ": is the name of a file that the input may get; choose another name");
+      throw UserError(output + ": is the name of a file that may be added to the input; choose another name");
   }
 }
 

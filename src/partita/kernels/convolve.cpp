@@ -18,7 +18,7 @@ namespace {
 struct PutBlock {
   const Real* from;
   Real* to;
-  std::int64_t extents[3], whole[3], first; // lines of so many values
+  std::int64_t extents[3], whole[3], first; // a line has extents[2] values
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t line, std::int64_t i) const {
     const std::int64_t plane = line / extents[1], y = line - plane * extents[1], row = plane / extents[0],

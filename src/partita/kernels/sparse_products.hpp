@@ -7,7 +7,7 @@ namespace partita {
 /// Products with rows of which few values are not zero, such as features of LIBSVM files: on hosts they take
 /// less time than those of `gemm` where `isSparse` holds. The order of each sum depends on the rows alone.
 
-/// Is it faster to leave out the zeros in products of `rows` with weights of so many units? The answer
+/// Is it faster to leave out the zeros in products of `rows` with weights of `units` units? The answer
 /// depends on the values and on the number of threads. Always false on devices.
 bool isSparse(const ExecSpace& space, const Matrix& rows, std::int64_t units);
 

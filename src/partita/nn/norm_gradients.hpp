@@ -172,13 +172,13 @@ void addInGroups(const ExecSpace& space, std::int64_t groups, int threads,
                        Body{operands, sums, operands.sums(), threads});
 }
 
-/// Threads of a team that has scratch for so many sums of each; 0: not even one thread's sums fit.
+/// Threads of a team whose scratch holds `sums` sums of each; 0: not even one thread's sums fit.
 constexpr int threadsOfGroup(std::int64_t sums) {
   constexpr std::int64_t most = 4, values = team_scratch_bytes / std::int64_t{sizeof(Real)};
   return static_cast<int>(std::min(most, values / sums));
 }
 
-/// Computes the gradients of the input, and the sums of so many groups; false if they do not fit into the
+/// Computes the gradients of the input, and the sums of `groups` groups; false if they do not fit into the
 /// scratch memory of a team.
 template <class Stored, class Parameter>
 bool addInGroups(const ExecSpace& space, std::int64_t groups, const NormOperands<Stored, Parameter>& operands,

@@ -58,7 +58,7 @@ struct OfBlock {
   }
 };
 
-/// Calls body for the windows that a forward pass computes, of so many rows.
+/// Calls body for the windows that a forward pass over `rows` rows computes.
 template <class Body>
 void forWindows(const ExecSpace& space, const char* label, OutputPlaces which, const LayerPlan& plan,
                 std::int64_t rows, const Body& body) {

@@ -49,7 +49,7 @@ class Predictions {
  private:
   void writeAll(const Grid& grid, const DataSets& sets, const Dataset& set, int stages);
   void writeFeatures(const Samples& features);
-  /// Calls `write`, unless an earlier call has failed: the other ranks send on, and hear of it at the end.
+  /// Calls `write`, unless an earlier call has failed: the other ranks go on, and learn of it at the end.
   void attempt(const std::function<void()>& write);
 
   bool _wanted, _sequence;

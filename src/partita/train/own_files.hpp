@@ -16,7 +16,7 @@ namespace partita {
 constexpr const char* checkpoint_folder = "checkpoints";
 constexpr std::string_view hdf5_mark = "\x89HDF\r\n\x1a\n";
 
-/// What a file tells of a run. Histories and logs grow: a run that continues appends to them.
+/// What a file says about a run. Histories and logs grow: a run that continues appends to them.
 enum class Content { settings, history, decisions, result };
 
 /// A file of a run directory and how its text begins; HDF5 files have their own mark.

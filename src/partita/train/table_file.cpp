@@ -102,7 +102,7 @@ void TableFile::flush() {
   if (!writeWaiting()) throw UserError(_path + ": cannot be written: " + std::strerror(errno));
   if (_lost || leadsTo(_path, _file)) return;
   _lost = true;
-  Log::warning(_path + ": was removed or replaced while the run goes on; its rows are lost");
+  Log::warning(_path + ": was removed or replaced during the run; its rows are lost");
 }
 
 } // namespace partita

@@ -107,7 +107,7 @@ struct Cluster {
   /// follow one another. A step waits for the slowest of them, so it lies within a node only if all do.
   const Link& linkAfter(std::int64_t group, std::int64_t groups, std::int64_t copies) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
-  /// What is known about a deck with so many parameters (0: unknown), or about another deck with as many;
+  /// What is known about a deck with this many parameters (0: unknown), or about another deck with as many;
   /// zeros if neither is known.
   NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;
   /// The same for one rank; null if nothing is known.

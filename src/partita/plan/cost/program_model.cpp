@@ -42,7 +42,6 @@ class ProgramModel {
  public:
   ProgramModel(const CostTerms& terms, const ProgramRun& run, Prediction& prediction)
       : _terms(terms), _run(run), _plan(planOf(run.config.strategy)), _prediction(prediction),
-        _form(formOf(prediction.strategy)),
         _share(std::llround(std::ceil(prediction.batch / asReal(run.grid.replicas)))),
         _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
         _message_bytes(bytesPerItem(messagePrecision(run.config))),
@@ -54,13 +53,15 @@ class ProgramModel {
 
   void fill() {
     _prediction.memory = _run.memory();
-    switch (_form.order) {
+    switch (formOf(_prediction.strategy).order) {
     case WorkOrder::meetings:
       return localSgd();
     case WorkOrder::stages_in_turn:
       return frozen();
-    case WorkOrder::stages_together:
-      return together();
+    case WorkOrder::stages_apart:
+      return together(false);
+    case WorkOrder::stages_in_relay:
+      return together(true);
     case WorkOrder::in_step:
       return pipeline();
     }
@@ -138,9 +139,8 @@ class ProgramModel {
 
   /// All ranks train at once, so the slowest rank or the slowest link decides. Activations travel while the
   /// next batch is computed.
-  void together() {
+  void together(bool relays) {
     const GridPlan& grid = _run.grid;
-    const bool relays = _form.input == StageInput::relay;
     RankTime slowest;
     std::vector<double> computing;
     Exchange stage{ExchangeKind::stage};
@@ -236,7 +236,6 @@ class ProgramModel {
   const ProgramRun& _run;
   const StrategyPlan& _plan;
   Prediction& _prediction;
-  const CostForm& _form;
   std::int64_t _share, _rows; ///< samples of a replica: per step, per pass
   double _message_bytes;      ///< of a value in a message between stages
   CoreSharing _sharing;       ///< by groups of ranks

@@ -6,7 +6,7 @@
 
 namespace partita {
 
-/// Adaptive batches with bounded growth. Equal workers are ahead in turn, and a worker that has just waited
+/// Adaptive batches with bounded growth. Equal workers take turns to lead, and a worker that has just waited
 /// for a core is behind. Sizes therefore change only if the numbers of updates differ by more than chance
 /// explains. Updates are counted in laps, in each of which every group ends a batch.
 

@@ -60,7 +60,7 @@ class DeckPlacer {
   double rowsOf(const DeckPlacement& plan) const; ///< samples of a microbatch
   /// Times of each Layer in a pass over `rows` samples, with what recomputation repeats.
   const std::vector<PassTime>& passesOver(double rows) const;
-  /// The layers for PHAZE's placement on so many devices per replica of the plan.
+  /// The layers for PHAZE's placement on up to `most_stages` devices per replica of the plan.
   PlacementTask chain(const DeckPlacement& plan, std::int64_t most_stages) const;
   std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
                                      std::int64_t microbatches) const;

@@ -70,8 +70,8 @@ void requireTable(const LayerGraph& graph, std::size_t sets, const LayoutLimits&
                   "let nodes have fewer devices");
 }
 
-/// The same. Throws UserError if the table for so many sets of layers would need too much memory; the layout
-/// of the devices of a node alone might.
+/// The same. Throws UserError if the table for `sets` sets of layers would need too much memory; even the
+/// layout of the devices of a node alone might.
 LayoutLimits boundedLimits(const PlacementTask& task, const LayerGraph& graph, std::size_t sets) {
   const LayoutLimits limits = widestLimits(task, graph);
   const double cells = task.node_devices > 1 ? static_cast<double>(limits.nodes + 1) *

@@ -33,9 +33,9 @@ enum class CostStrategy {
   local_sgd
 };
 
-/// The order in which ranks work: all on each step of one network, stages next to each other or one after
-/// another, or replicas that meet every few steps.
-enum class WorkOrder { in_step, stages_together, stages_in_turn, meetings };
+/// The order in which ranks work: all on each step of one network, stages next to each other with or without
+/// relayed activations, stages one after another, or replicas that meet every few steps.
+enum class WorkOrder { in_step, stages_apart, stages_in_relay, stages_in_turn, meetings };
 
 /// What a strategy of the cost model is in a deck.
 struct CostForm {

@@ -59,7 +59,7 @@ void requireWhole(const std::vector<Decision>& all, const std::string& path, con
     if (decision.epoch == epoch) done = std::max(done, decision.first + decision.count);
   }
   const std::int64_t found = progress.step(epoch, done);
-  if (found == 0) throw UserError(path + ": has less than a step, but the deck has " + std::to_string(steps));
+  if (found == 0) throw UserError(path + ": has no full step, but the deck has " + std::to_string(steps));
   if (found != steps)
     throw UserError(path + ": has " + counted(found, "step") + ", but the deck has " + std::to_string(steps) +
                     "; run/steps=" + std::to_string(found) + " repeats what the log has");

@@ -28,7 +28,7 @@ class SilTraining final : public Strategy {
   bool trainOneByOne(const ExecSpace& space); // frozen
   bool trainFrozen(const ExecSpace& space, int stage, std::int64_t first); // one stage, after a finished one
   bool waitForOthers(const ExecSpace& space, FrozenStream& stream, int stage, std::int64_t first);
-  // Of a stage that has ended, or was interrupted after so many steps.
+  // Of a stage that has ended, or was interrupted after `steps` steps.
   void remakeInputs(const ExecSpace& space, int stage, std::int64_t steps);
   std::unique_ptr<Sender> makeSender();
   std::unique_ptr<ActivationCache> makeCache(const Stage& stage) const;

@@ -234,9 +234,9 @@ TEST_CASE("Large buckets go round a ring, whose messages are of equal size", "[c
     for (const MessagePath path : usablePaths(&MessagePaths::reductions)) {
       const Vector gradients("partita::test::gradients", size);
       const auto host = Kokkos::create_mirror_view(gradients);
-      const auto valueOf = [](std::int64_t i, int from) { return static_cast<Real>(i % 16 + from); };
+      const auto valueOf = [](std::int64_t i, int from) { return static_cast<Real>(i % 13 + from); };
       std::int64_t bytes = 0;
-      GradientReducer reducer(everyone(), gradients, ranks * (8192 / bytesOf(wire)), path, bytes, wire);
+      GradientReducer reducer(everyone(), gradients, ranks * (8192 / bytesOf(wire)) + 1, path, bytes, wire);
       const MpiDelays delays(7);
       for (int step = 0; step < 2; ++step) {
         for (std::int64_t i = 0; i < size; ++i) host(i) = valueOf(i, rank);

@@ -183,4 +183,28 @@ TEST_CASE("The joined network decodes the same on every grid", "[grid]") {
   CHECK(uncut.loss.back() == expected.loss.back());
 }
 
+TEST_CASE("Weights of exits are fitted to the samples of all replicas", "[grid]") {
+  if (everyone().size() < 2) return;
+  const Overrides images{"strategy/exits=fitted", "data/validation=0.2", "strategy/stages=3",
+                         "strategy/cuts=flops"},
+      tokens =
+          images +
+          Overrides{
+              "data/kind=grammar", "data/classes=0", "data/sequence=12",
+              "network/layers=[{type='embedding',width=24},{type='dense',units=24,repeat=2},{type='dense'}]"};
+  for (const Overrides& deck : {images, tokens}) {
+    const auto fitted = [&](int replicas) {
+      SmallRun run(groupOf(replicas),
+                   smallDeck(deck + Overrides{"strategy/replicas=" + std::to_string(replicas)}));
+      run.train();
+      std::vector<double> weights;
+      for (const auto& local : run.stages) weights.push_back(*local->exit_weight);
+      return weights;
+    };
+    const std::vector<double> one = fitted(1), two = fitted(2); // learn the same up to rounding
+    REQUIRE(one.size() == two.size());
+    for (std::size_t i = 0; i < one.size(); ++i) CHECK(two[i] == Approx(one[i]).margin(1e-3));
+  }
+}
+
 } // namespace partita::test::grids

@@ -116,6 +116,14 @@ TEST_CASE("A plan of joint training counts what is allocated", "[memory]") {
   }
   checkPlan(1, {"strategy/kind=joint", "training/loss=mse", "data/prefetch=0"});
   checkPlan(2, {"strategy/kind=joint", "strategy/replicas=2", "run/device_aware_mpi=off"});
+  checkPlan(2, {"strategy/kind=joint", "strategy/replicas=2", "strategy/bucket_kib=32"}); // several at once
+}
+
+TEST_CASE("A plan counts the statistics that skipped steps restore", "[memory]") {
+  const Overrides norm{"strategy/kind=joint",
+                       "network/layers=[{type='dense',units=3000},{type='batch-norm'},{type='dense'}]"};
+  for (const char* precision : {"run/precision=float", "run/precision=bf16"})
+    checkPlan(1, norm + Overrides{precision});
 }
 
 TEST_CASE("A plan of stages that parts share counts what is allocated", "[memory][parts]") {

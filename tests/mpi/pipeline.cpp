@@ -1,5 +1,7 @@
 #include "partita/comm/watchdog.hpp"
 
+#include <cmath>
+
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/allocations.hpp"
@@ -122,6 +124,23 @@ TEST_CASE("The learned parameters depend on the microbatches, and little", "[pip
   CHECK(serialHash(steps) == serialHash(steps + microbatches(1)));
   CHECK(serialHash(steps) != serialHash(steps + microbatches(4))); // otherwise nothing above is proved
   CHECK(serialHash(steps) != serialHash(Overrides{"run/steps=19"}));
+}
+
+TEST_CASE("The gradients of microbatches add up to that of the batch", "[pipeline]") {
+  const auto trained = [](int count) {
+    SmallRun run(groupOf(1), smallDeck(Overrides{"strategy/kind=joint", "optimiser/kind=sgd", "run/steps=5"} +
+                                       microbatches(count)));
+    return run.train().ownParameters();
+  };
+  const std::vector<Real> whole = trained(1),
+                          start = SmallRun(groupOf(1), smallDeck({"strategy/kind=joint"})).ownParameters();
+  const auto distance = [&](const std::vector<Real>& from) {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      sum += std::pow(static_cast<double>(from[i] - whole[i]), 2.0);
+    return std::sqrt(sum);
+  };
+  for (const int count : {2, 3, 7}) CHECK(distance(trained(count)) < 1e-4 * distance(start));
 }
 
 TEST_CASE("Live activations stay within the limit, and use it", "[pipeline]") {

@@ -96,6 +96,12 @@ TEST_CASE("Frozen: a run of one epoch sends whole batches only", "[traffic]") {
   recorded.checkCounters();
 }
 
+TEST_CASE("Frozen: a run of less than an epoch sends its own batches only", "[traffic]") {
+  const RecordedRun recorded({"strategy/input=frozen", "run/steps=5"});
+  recorded.checkForwardOnly(5, batch);
+  recorded.checkCounters();
+}
+
 TEST_CASE("Recovery: an activation forward and a gradient back a step", "[traffic]") {
   const RecordedRun trained({"run/epochs=1", "strategy/input=free"});
   const RecordedRun recovered({"run/epochs=1", "strategy/input=free", "strategy/recovery_epochs=1"});

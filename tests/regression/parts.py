@@ -117,6 +117,13 @@ class Parts(support.RunTest):
         self.assertEqual(len(support.complaints(result)), 1, result.stderr)
         self.assertIn("4 parts cannot share the 3 heads", support.complaints(result)[0])
 
+    def test_weights_of_exits_count_once(self):
+        """They are those of the run, although the parts of the last stage all have them."""
+        summary = support.train(self.folder / "run", self.deck, IMAGES, *SIL, "strategy/exits=fitted", "data/validation=0.2",
+                                "strategy/parts=2", "strategy/split=filter", ranks=4)
+        shown = run("evaluate", self.folder / "run").stdout
+        self.assertIn(f"{summary['test_loss']:.4f}", shown)
+
     def test_what_does_not_fit_is_one_line(self):
         for overrides, ranks, words in (
                 (["strategy/parts=7", "strategy/split=filter"], 1, "7 parts cannot share the 6 output channels"),

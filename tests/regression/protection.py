@@ -279,6 +279,17 @@ memory = 8e6
                 with self.subTest(f"{option} {target}"):
                     self.assertUntouched(run("plan", "search", spec, option, target), before, target, "also an input")
 
+    def test_an_output_that_may_not_be_written_stays(self):
+        train(self.run_directory, self.deck)
+        (self.folder / "open").mkdir()
+        (self.folder / "open").chmod(0o777)
+        output = self.folder / "open" / "p.npz"
+        output.write_text("mine")
+        output.chmod(0o444)
+        result = self.as_nobody("export", self.run_directory / "parameters.h5", "-o", output)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(output.read_text(errors="replace"), "mine")
+
     def test_runs_are_not_overwritten(self):
         train(self.run_directory, self.deck, f"run/cluster={CLUSTER}")
         before = contents(self.folder)

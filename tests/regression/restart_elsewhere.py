@@ -1,5 +1,6 @@
 """Runs that continue with another grid, cut or strategy: what can carry over does, and the run reports the rest."""
 
+import csv
 import re
 import shutil
 
@@ -232,6 +233,37 @@ class Elsewhere(support.RunTest):
     def test_a_run_that_would_overwrite_checkpoints_is_refused(self):
         self.kept()
         self.assertRefused(run("train", self.deck, "-d", self.folder / "kept"), "continue it with -r latest")
+
+    def test_nesterov_without_a_last_meeting(self):
+        """The replicas start as if they had just met."""
+        _, checkpoint = self.kept("strategy/kind=joint", "optimiser/kind=sgd")
+        still = ("optimiser/kind=sgd", "optimiser/learning_rate=1e-6")
+        alone, _ = self.go_on(checkpoint, "strategy/kind=joint", *still)
+        summary, _ = self.go_on(checkpoint, "strategy/kind=local-sgd", "strategy/replicas=2", "strategy/every=1",
+                                "strategy/outer=nesterov", *still, ranks=2)
+        self.assertAlmostEqual(summary["test_loss"], alone["test_loss"], delta=0.01)
+
+    def test_a_row_of_the_history_that_had_begun_with_other_replicas(self):
+        common = ("strategy/kind=joint", "run/log_every=7", "optimiser/learning_rate=0.0001")
+        _, checkpoint = self.kept("strategy/replicas=2", *common, ranks=2)
+        self.go_on(checkpoint, "strategy/replicas=1", *common)
+        losses = [float(row["loss"]) for path in self.folder.glob("*/history.csv")
+                  for row in csv.DictReader(path.open()) if row["event"] == "step" and row["step"] == "14"]
+        self.assertEqual(len(losses), 2)
+        self.assertAlmostEqual(*losses, places=4)
+
+    def test_a_run_that_goes_back_soon_has_a_checkpoint_of_its_own(self):
+        _, checkpoint = self.kept("strategy/input=relay")
+        self.go_on(checkpoint, "strategy/input=frozen", "checkpoint/every=20", "checkpoint/keep=100")
+        folder = next(path for path in self.folder.glob("on-*"))
+        self.assertEqual(min(support.checkpoints(folder)), 1)
+
+    def test_the_time_of_evaluations_is_carried_over(self):
+        summary, checkpoint = self.kept("strategy/kind=joint", "run/evaluate_every=1", every=30)
+        self.assertGreater(summary["evaluation_seconds"], 0.0)
+        last = checkpoint.with_name("step-000000030.h5")
+        again, _ = self.go_on(last, "strategy/kind=joint", "run/evaluate_every=0")
+        self.assertGreaterEqual(again["evaluation_seconds"], summary["evaluation_seconds"])
 
     def test_mistakes_are_seen_with_the_deck_of_the_checkpoint(self):
         _, checkpoint = self.kept()

@@ -241,6 +241,17 @@ const std::vector<BadDeck> wrong_combinations{
      "'relay' or 'frozen'"},
     {"[strategy]\nkind = \"sil\"\nhead = [{type = \"embedding\", width = 4}]",
      "deck.toml:6:8: strategy/head: an embedding can only be the first layer of a network"},
+    {"[strategy]\nkind = \"sil\"\nlabels = \"sign\"\nhead_depth = 1",
+     "deck.toml:7:14: strategy/head_depth: needs labels 'learned', with loss 'prototype' and input 'relay' "
+     "or "
+     "'frozen'"},
+    {"[strategy]\nkind = \"sil\"\nlookahead = 2\nmatch = \"before\"",
+     "deck.toml:6:13: strategy/lookahead: needs match 'after', because its layers follow the activation at "
+     "the "
+     "cut"},
+    {"[run]\nprecision = \"fp16\"\n[strategy]\nkind = \"sil\"\njoint_every = 2",
+     "deck.toml:8:15: strategy/joint_every: stages scale their losses differently in 'fp16'; use 'bf16' or "
+     "float"},
     {"[strategy]\nkind = \"sil\"\nexits = \"sum\"\nloss = \"mse\"",
      "deck.toml:6:9: strategy/exits: needs loss 'prototype', not 'mse'"},
     {"[strategy]\nkind = \"sil\"\nexits = \"sum\"\n[training]\nloss = \"mse\"",

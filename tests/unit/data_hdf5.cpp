@@ -179,7 +179,8 @@ TEST_CASE("Parts of an HDF5 data set that were never written are reported", "[da
   };
   SECTION("chunks") {
     const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
-    REQUIRE(H5Pset_chunk(properties.get(), 2, one_row.data()) >= 0);
+    const std::array<hsize_t, 2> chunk{1, 2}; // the second one of a row ends beyond it
+    REQUIRE(H5Pset_chunk(properties.get(), 2, chunk.data()) >= 0);
     write(properties, true);
     CHECK(warned());
   }
@@ -201,6 +202,24 @@ TEST_CASE("Parts of an HDF5 data set that were never written are reported", "[da
     write(properties, false);
     CHECK_THAT(messageFor(alone), ContainsSubstring("which is too short"));
     folder.write("raw", std::string(24, 'a'));
+    CHECK_FALSE(warned());
+  }
+  SECTION("an external file whose values begin later") {
+    const std::string raw = folder.write("raw", std::string(31, 'a'));
+    const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_external(properties.get(), raw.c_str(), 8, H5F_UNLIMITED) >= 0);
+    write(properties, false);
+    CHECK_THAT(messageFor(alone), ContainsSubstring("which is too short"));
+    folder.write("raw", std::string(32, 'a'));
+    CHECK_FALSE(warned());
+  }
+  SECTION("two external files") {
+    const std::string one = folder.write("one", std::string(12, 'a')),
+                      two = folder.write("two", std::string(12, 'a'));
+    const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_external(properties.get(), one.c_str(), 0, 12) >= 0);
+    REQUIRE(H5Pset_external(properties.get(), two.c_str(), 0, H5F_UNLIMITED) >= 0);
+    write(properties, false);
     CHECK_FALSE(warned());
   }
 }

@@ -115,6 +115,22 @@ TEST_CASE("The validation split is seeded, disjoint and outside the standardisat
   CHECK(drawn.size() > 1);
 }
 
+TEST_CASE("Fractions of the training set are those of the whole one", "[data]") {
+  const ScratchFolder folder;
+  DataSection section;
+  section.kind = DataKind::libsvm;
+  section.path = folder.path();
+  section.train_file = "train";
+  section.test_fraction = section.validation = 0.3;
+  std::string rows;
+  for (int i = 0; i < 10; ++i) rows += std::to_string(i % 2) + " 1:" + std::to_string(i + 1) + "\n";
+  folder.write("train", rows);
+  const DataSets sets = loadData(section, 1, Need::everything);
+  CHECK(sets.test.size() == 3);
+  CHECK(sets.validation.size() == 3);
+  CHECK(sets.train.size() == 4);
+}
+
 TEST_CASE("Limits take the first samples and keep the classes of the file", "[data]") {
   const ScratchFolder folder;
   DataSection section = idxSection(folder);

@@ -3,6 +3,8 @@
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/write_run_file.hpp"
 
+#include <array>
+
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
@@ -86,6 +88,77 @@ TEST_CASE("Names of several lines make a message of one", "[io]") {
     checkedId<Hdf5Group>(H5Gcreate2(group.get(), "c", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "no group");
   });
   CHECK(messageOf([&] { RunFile{path}; }) == path + ": '/input/a?b/c' does not belong in a file of Partita");
+}
+
+TEST_CASE("A file with fewer scales than shifts is refused", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("p.h5");
+  RunFileContent content;
+  content.facts = {"# the deck\n",    3, {4}, {0.25F, 0.5F, 0.75F, 1.0F}, {4.0F}, {-1, 1, 5},
+                   {{"version", "1"}}};
+  writeRunFile(Communicator::world(), path, content, 0);
+  CHECK(messageOf([&] { RunFile(path).facts(); }) == path + ": '/input' is inconsistent");
+}
+
+TEST_CASE("Each data set is verified, however many ranks share the work", "[io]") {
+  const ScratchFolder folder;
+  for (const char* name : {"/input/labels", "/input/scale", "/input/shape", "/input/shift"}) {
+    const std::string path = changed(folder, [&](hid_t file) {
+      const Hdf5Dataset dataset = checkedId<Hdf5Dataset>(H5Dopen2(file, name, H5P_DEFAULT), "no data set");
+      std::array<double, 3> values{}; // of at most three
+      REQUIRE(H5Dread(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
+      values[0] += 1.0;
+      REQUIRE(H5Dwrite(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
+    });
+    for (std::size_t ranks = 1; ranks <= 7; ++ranks) {
+      INFO(name << " on " << ranks << " ranks");
+      int found = 0;
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        found += messageOf([&] { RunFile(path).verify(rank, ranks); }).empty() ? 0 : 1;
+      CHECK(found == 1);
+    }
+  }
+}
+
+TEST_CASE("A file of another version is refused", "[io]") {
+  const ScratchFolder folder;
+  const std::string path =
+      changed(folder, [](hid_t file) { changeAttribute(file, "format_version", 999, "a test"); });
+  CHECK(messageOf([&] { RunFile{path}; }).rfind(path + ": has format version 999, but", 0) == 0);
+}
+
+TEST_CASE("A position that no run can have is refused", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("c.h5");
+  RunFileContent content;
+  content.facts = {"# the deck\n", 3, {4}, {0.25F}, {4.0F}, {-1, 1, 5}, {{"version", "1"}}};
+  RunProgress progress;
+  progress.per_epoch = 5;
+  progress.stages = 2;
+  progress.replicas = progress.ranks = 1;
+  progress.scores = {{1, 2, 3}, {4, 5, 6}};
+  progress.updates = {{41, 32768, 7}, {40, 1024, 0}};
+  using Changes = std::vector<std::pair<std::string, std::int64_t>>;
+  const auto messageWith = [&](const Changes& changes) {
+    content.progress = progress;
+    writeRunFile(Communicator::world(), path, content, 0);
+    {
+      const Hdf5File file =
+          checkedId<Hdf5File>(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "not opened");
+      const Hdf5Group state = checkedId<Hdf5Group>(H5Gopen2(file.get(), "/state", H5P_DEFAULT), "no state");
+      for (const auto& [name, value] : changes) changeAttribute(state.get(), name, value, "a test");
+    }
+    return messageOf([&] { RunFile(path).progress(); });
+  };
+  const std::string inconsistent = path + ": '/state' is inconsistent";
+  CHECK(messageWith({}).empty());
+  CHECK(messageWith({{"stage", 2}}) == inconsistent);
+  CHECK(messageWith({{"step", -1}}) == inconsistent);
+  CHECK(messageWith({{"steps_per_epoch", 0}}) == inconsistent);
+  CHECK(messageWith({{"replicas", 2}}) == inconsistent);                // scores for one
+  CHECK(messageWith({{"stages", 1}, {"replicas", 2}}) == inconsistent); // optimisers of two stages
+  progress.updates[1].loss_scale = -2;
+  CHECK(messageWith({}) == inconsistent);
 }
 
 } // namespace partita::test::io_odd_run_file

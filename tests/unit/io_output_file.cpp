@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
 #include <future>
 #include <string>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
+#include "support/file_size_limit.hpp"
 
 namespace partita::test::io_output_file {
 
@@ -156,6 +158,19 @@ TEST_CASE("A pipe that somebody has made non-blocking gets everything, and stays
   CHECK((mode & O_NONBLOCK) != 0);
   const bool equal = received.get() == content;
   CHECK(equal);
+}
+
+TEST_CASE("A short output that does not fit on the disk leaves the file as it was", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = folder.write("out", "before");
+  {
+    OutputFile file(path);
+    file.write(std::string(100, 'x')); // stays in a buffer until the end
+    const FileSizeLimit full(50);
+    CHECK_THROWS_AS(file.commit(), UserError);
+  }
+  CHECK(folder.read("out") == "before");
+  CHECK_FALSE(std::filesystem::exists(path + ".partial"));
 }
 
 } // namespace partita::test::io_output_file

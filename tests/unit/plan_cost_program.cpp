@@ -2,6 +2,7 @@
 #include "partita/plan/cost/cost_terms.hpp"
 #include "partita/plan/cost/gradient_buckets.hpp"
 #include "partita/plan/cost/refine.hpp"
+#include "partita/plan/cost/stage_time.hpp"
 #include "partita/plan/cost/typical.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
@@ -95,6 +96,85 @@ TEST_CASE("What stages exchange while they train", "[cost]") {
   CHECK(frozen.epoch_compute >= Approx(100 * (secondsOf(run, 0, 64) + secondsOf(run, 1, 64))));
 }
 
+TEST_CASE("Sums of gradients include those of heads", "[cost]") {
+  const auto bytes = [](const std::string& more) {
+    const CostModel model =
+        modelOf(deckOf("kind = \"sil\"\nstages = 2\ncuts = [6]\n" + more)); // the first stage has the work
+    return exchangeOf(model.predict(model.task().program->run(4)), ExchangeKind::gradients).bytes;
+  };
+  CHECK(bytes("") > bytes("loss = \"mse\"\n")); // whose stages have none
+}
+
+TEST_CASE("Half of the bytes of a sum over parts are added to own values", "[cost]") {
+  Cluster adding = clusterOf();
+  adding.seconds_per_reduced_byte = 1e-9;
+  const Exchange without = exchangeOf(modelOf(deckOf("")).predict(CostStrategy::channel, 2),
+                                      ExchangeKind::all_reduce),
+                 with = exchangeOf(modelOf(deckOf(""), adding).predict(CostStrategy::channel, 2),
+                                   ExchangeKind::all_reduce);
+  CHECK(with.bytes > 0.0);
+  CHECK(with.seconds - without.seconds == Approx(0.5 * with.bytes * 1e-9));
+}
+
+TEST_CASE("A halo copies what it sends and gets, and adds what comes back", "[cost]") {
+  RunConfig deck = deckOf("split = \"spatial\"\nparts = 2\n");
+  const CostModel model = modelOf(deck);
+  const ProgramRun run = model.task().program->run(2);
+  const StagePlan own = partOfStage(run.partition.stages.front(), run.config.strategy, 0);
+  CopiedBytes expected;
+  for (const LayerPlan* layer : leavesOf(own.layers)) {
+    if (!layer->exchange || layer->exchange->kind != PartStep::halo) continue;
+    expected.forward += 3 * 4.0 * static_cast<double>(layer->outputs());
+    expected.backward += 3 * 4.0 * static_cast<double>(layer->inputs() + layer->outputs());
+  }
+  const CopiedBytes found = copiedBytes(own, 3, false);
+  CHECK(expected.forward > 0.0);
+  CHECK(found.forward >= expected.forward);
+  CHECK(found.backward >= expected.backward);
+}
+
+TEST_CASE("What parts of a pipeline hide does not depend on the microbatches", "[cost]") {
+  Cluster cluster = clusterOf(1.0);
+  cluster.links.rows = {{1 << 20, {0.0, 1e-12, {}}}}; // hidden entirely, without latency
+  const auto hidden = [&](const char* count) {
+    const RunConfig deck =
+        deckOf("kind = \"pipeline\"\nstages = 2\ncuts = [3]\nparts = 2\nsplit = \"spatial\"\n"
+               "schedule = \"1f1b\"\nmicrobatches = " +
+               std::string(count) + "\n");
+    const CostModel model = modelOf(deck, cluster);
+    double sum = 0.0;
+    for (const Exchange& exchange : model.predict(model.task().program->run(4)).exchanges)
+      if (exchange.kind == ExchangeKind::halo) sum += exchange.hidden;
+    return sum;
+  };
+  CHECK(hidden("8") > 0.0);
+  CHECK(hidden("8") == Approx(hidden("4")));
+}
+
+TEST_CASE("A frozen stage waits for the outputs of a larger one in its first epoch", "[cost]") {
+  const auto computing = [](std::int64_t epochs) {
+    RunConfig deck =
+        deckOf("kind = \"sil\"\nstages = 2\ncuts = [5]\n"); // the first stage has most of the work
+    deck.run.epochs = epochs;
+    return modelOf(deck).predict(CostStrategy::sil_frozen, 2).epoch_compute;
+  };
+  const double first = computing(1), third = computing(3), none = computing(1000000);
+  CHECK(first > 1.01 * none);
+  CHECK(third - none == Approx((first - none) / 3).epsilon(1e-3));
+}
+
+TEST_CASE("Activations of frozen stages cross the link before the stage", "[cost]") {
+  Cluster cluster = clusterOf();
+  cluster.node_ranks = 2;
+  cluster.links.rows = {{2, {1e-6, 1e-10, {}}}, {1 << 20, {1e-3, 1e-9, {}}}};
+  const RunConfig deck = deckOf("kind = \"sil\"\nstages = 3\ncuts = [2, 5]\n");
+  const CostModel model = modelOf(deck, cluster);
+  const Exchange sent = exchangeOf(model.predict(CostStrategy::sil_frozen, 3), ExchangeKind::stage);
+  const double first = 64 * 16 * 16 * 16 * 4, second = first / 4; // after pooling
+  CHECK(sent.seconds + sent.hidden ==
+        Approx((1e-6 + 1e-10 * first + 1e-3 + 1e-9 * second) / 3)); // within a node, and between two
+}
+
 TEST_CASE("Stages of 16 bits send half as much, and sum gradients in float", "[cost][half]") {
   const auto bytesOf = [](const std::string& strategy, const std::string& precision, CostStrategy plan,
                           int ranks, ExchangeKind kind) {
@@ -142,6 +222,10 @@ TEST_CASE("Replicas that meet every few steps send that part of the parameters",
   CHECK(local.epoch_compute == Approx(model.predict(CostStrategy::data, 4).epoch_compute));
   CHECK(copied.epoch_compute - local.epoch_compute == Approx(100 * parameters * (7 * 4 / 2.0) * 1e-10 / 5));
   CHECK(local.memory == model.task().program->run(4).memory());
+  const std::string nesterov = "kind = \"local-sgd\"\nevery = 5\nouter = \"nesterov\"\n";
+  CHECK(modelOf(deckOf(nesterov), copying).predict(CostStrategy::local_sgd, 4).epoch_compute -
+            local.epoch_compute ==
+        Approx(100 * parameters * (9 * 4 / 2.0) * 1e-10 / 5));
   const CostModel norms =
       modelOf(deckOf("", "{ type = \"conv2d\", channels = 8 }, { type = \"batch-norm\", replicas = true }, "
                          "{ type = \"dense\" }"));

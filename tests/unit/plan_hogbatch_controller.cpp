@@ -332,6 +332,19 @@ TEST_CASE("a step in step is divided by speed") {
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{33, 0, 67});
 }
 
+TEST_CASE("older times of batches count half in the next division of a step") {
+  BatchRules rules = rulesOf(WorkerRule::synchronous);
+  rules.batch = 100;
+  BatchController controller(rules, {replica(1, 512, 64), replica(1, 512, 64)});
+  controller.finished(0, 1, 1, 10, 1.0);
+  controller.finished(1, 1, 1, 10, 1.0);
+  controller.resplit(); // speeds 10, 10
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{50, 50});
+  controller.finished(0, 1, 1, 25, 0.5); // (5 + 25) / (0.5 + 0.5) samples per second
+  controller.resplit();                  // speeds 30, 10
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{75, 25});
+}
+
 TEST_CASE("a split has its total, its bounds and the largest remainders") {
   using Parts = std::vector<std::int64_t>;
   CHECK(proportionalSplit(7, {1, 1, 1}, {0, 0, 0}, {9, 9, 9}) == Parts{3, 2, 2});

@@ -79,6 +79,8 @@ TEST_CASE("A folder that cannot hold the activations is named", "[strategy]") {
   CHECK_THROWS_WITH(cache.put(space, values, {1}),
                     ContainsSubstring("cannot write in '" + folder.path() + "'") &&
                         ContainsSubstring("File too large"));
+  const FileSizeLimit within_a_row(width * sizeof(Real) + 1);
+  CHECK_THROWS_WITH(cache.put(space, values, {1}), ContainsSubstring("No space left on device"));
 }
 
 } // namespace partita::test::strategy_cache

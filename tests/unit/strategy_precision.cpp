@@ -93,6 +93,16 @@ TEST_CASE("Steps that overflow are skipped until the loss scale fits", "[strateg
   CHECK(std::all_of(after.begin(), after.end(), [](Real value) { return std::isfinite(value); }));
 }
 
+TEST_CASE("The state of updates is that of the checkpoint", "[strategy]") {
+  Trainer trainer(Precision::fp16);
+  StageUpdater& updater = trainer.trainer.updater();
+  updater.resume(9, {5.0, 4096.0, 7.0});
+  const UpdateState state = updater.updateState();
+  CHECK(state.steps == 5.0);
+  CHECK(state.loss_scale == 4096.0);
+  CHECK(state.clean_steps == 7.0);
+}
+
 TEST_CASE("The range of bf16 is that of float, and needs no scale", "[strategy]") {
   for (const Precision precision : {Precision::single, Precision::bf16}) {
     Trainer trainer(precision);

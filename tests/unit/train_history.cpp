@@ -1,6 +1,7 @@
 #include "partita/train/history.hpp"
 
 #include <filesystem>
+#include <limits>
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -46,6 +47,19 @@ TEST_CASE("The history has a row a report, and a row a stage at each evaluation"
                                           "1.5,step,joined,1,100,300,0.5,0.001,2000,1.5,,\n"
                                           "2,evaluation,1,1,100,300,2,,,,,50\n"
                                           "2,evaluation,joined,1,100,300,0.25,,,,,80\n"); // written at once
+}
+
+TEST_CASE("Steps that were all skipped have no loss", "[train]") {
+  const ScratchFolder folder;
+  HistoryFile history(folder.path("history.csv"));
+  StepReport step;
+  step.stage = step.epoch = step.step = step.run_step = 1;
+  step.loss = std::numeric_limits<double>::quiet_NaN();
+  step.accuracy = step.gradient_norm = -1.0;
+  step.learning_rate = 0.5;
+  step.samples_per_second = 2.0;
+  history.add(1.0, step);
+  CHECK(folder.read("history.csv") == header + "1,step,1,1,1,1,,0.5,2,,,\n");
 }
 
 TEST_CASE("A stage that is not the last one keeps its number in an evaluation", "[train]") {

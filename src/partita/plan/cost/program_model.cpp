@@ -54,15 +54,15 @@ class ProgramModel {
   void fill() {
     _prediction.memory = _run.memory();
     switch (formOf(_prediction.strategy).order) {
-    case WorkOrder::meetings:
+    case RankOrder::meetings:
       return localSgd();
-    case WorkOrder::stages_in_turn:
+    case RankOrder::stages_in_turn:
       return frozen();
-    case WorkOrder::stages_apart:
+    case RankOrder::stages_apart:
       return together(false);
-    case WorkOrder::stages_in_relay:
+    case RankOrder::stages_in_relay:
       return together(true);
-    case WorkOrder::in_step:
+    case RankOrder::in_step:
       return pipeline();
     }
   }

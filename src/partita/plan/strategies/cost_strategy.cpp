@@ -23,10 +23,10 @@ const std::vector<CostForm>& forms() {
       {"pipeline-1f1b", pipeline, {}, false, PipelineSchedule::one_f_one_b},
       {"pipeline-1f1b-eager", pipeline, {}, false, PipelineSchedule::eager_one_f_one_b},
       {"pipeline-gpipe", pipeline, {}, false, PipelineSchedule::gpipe},
-      {"sil-free", sil, {}, false, {}, WorkOrder::stages_apart, StageInput::free},
-      {"sil-frozen", sil, {}, false, {}, WorkOrder::stages_in_turn, StageInput::frozen},
-      {"sil-relay", sil, {}, false, {}, WorkOrder::stages_in_relay, StageInput::relay},
-      {"local-sgd", StrategyKind::local_sgd, {}, false, {}, WorkOrder::meetings}};
+      {"sil-free", sil, {}, false, {}, RankOrder::stages_apart, StageInput::free},
+      {"sil-frozen", sil, {}, false, {}, RankOrder::stages_in_turn, StageInput::frozen},
+      {"sil-relay", sil, {}, false, {}, RankOrder::stages_in_relay, StageInput::relay},
+      {"local-sgd", StrategyKind::local_sgd, {}, false, {}, RankOrder::meetings}};
   return all;
 }
 

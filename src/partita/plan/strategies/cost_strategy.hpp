@@ -35,7 +35,7 @@ enum class CostStrategy {
 
 /// The order in which ranks work: all on each step of one network, stages next to each other with or without
 /// relayed activations, stages one after another, or replicas that meet every few steps.
-enum class WorkOrder { in_step, stages_apart, stages_in_relay, stages_in_turn, meetings };
+enum class RankOrder { in_step, stages_apart, stages_in_relay, stages_in_turn, meetings };
 
 /// What a strategy of the cost model is in a deck.
 struct CostForm {
@@ -44,7 +44,7 @@ struct CostForm {
   std::optional<Split> split{}; ///< how parts divide a layer; empty: as the deck says, if at all
   bool replicas = false;        ///< of parts, one group of ranks per node
   std::optional<PipelineSchedule> schedule{}; ///< empty: that of the deck
-  WorkOrder order = WorkOrder::in_step;
+  RankOrder order = RankOrder::in_step;
   StageInput input = StageInput::relay; ///< of SIL
 };
 

@@ -116,12 +116,6 @@ std::string percentOf(const Prediction& other, const Prediction& chosen) {
   return text.data();
 }
 
-/// Does a layer compute its statistics over the samples of a pass?
-bool dependsOnPass(const CostTask& task) {
-  return std::any_of(task.layers.begin(), task.layers.end(),
-                     [](const LayerCost& layer) { return layer.of_pass; });
-}
-
 void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>& local, const PlanTask& plan,
           const Cluster& cluster, const DeckArguments& arguments) {
   const Prediction& chosen = choices.front().prediction;
@@ -131,9 +125,7 @@ void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>&
   if (mayChangeAccuracy(chosen.strategy))
     Log::info("  its accuracy may differ from that of conventional training; without --allow-local it is not "
               "considered");
-  if (dependsOnPass(plan.task) && chosen.grid.replicas * chosen.microbatches > 1)
-    Log::info("  batch-norm sees 1/" + std::to_string(chosen.grid.replicas * chosen.microbatches) +
-              " of a batch at a time, which may change the accuracy");
+  noteSmallPasses(plan.task, chosen.grid.replicas * chosen.microbatches);
   if (choices.size() > 1) {
     const Prediction& second = choices[1].prediction;
     const bool faster = second.epochSeconds() < 0.9995 * chosen.epochSeconds(); // also if rounded to 0.1 %
@@ -142,7 +134,7 @@ void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>&
   if (!local.empty() && mayChangeAccuracy(local.front().prediction.strategy))
     Log::info("with --allow-local: " + lineOf(local.front().prediction) +
               percentOf(local.front().prediction, chosen) + "; its accuracy may differ");
-  Log::info("mpirun -n " + std::to_string(arguments.ranks) + " partita train " + arguments.output);
+  showCommand(arguments.ranks, arguments.output);
 }
 
 JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>& local) {

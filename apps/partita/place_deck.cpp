@@ -40,6 +40,8 @@ class DeckSeries {
     requireWholeBatch(_first);
   }
 
+  const CostTask& task() const { return _first.task; }
+
   template <class Use>
   auto with(const RunConfig& config, Use use) const {
     CostTask task = costTask(config, _first.sets.shape, _first.sets.classes, _first.sets.train.size());
@@ -147,8 +149,7 @@ void show(const PlacedDeck& placed, double one_rank, const Cluster& cluster, con
     Log::info("to fit, optimiser/offload: none -> file");
   const StrategyKind before = config.strategy.kind, after = plan.strategy(config.strategy).kind;
   if (before != after) Log::info("strategy/kind: " + nameOf(before) + " -> " + nameOf(after));
-  if (!arguments.output.empty())
-    Log::info("mpirun -n " + std::to_string(plan.ranks()) + " partita train " + arguments.output);
+  if (!arguments.output.empty()) showCommand(plan.ranks(), arguments.output);
 }
 
 } // namespace
@@ -174,12 +175,15 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   file.write(jsonOf(placed, config, alone.step).text());
   if (!placed) {
     if (!file.isStandardOutput())
-      Log::info(cluster.memory > 0.0
-                    ? "no plan fits: each needs more than " + formatBytes(cluster.memory) + " on some rank"
-                    : "no plan fits the network and the batch: train would refuse each");
+      Log::info(cluster.memory > 0.0 ? "no plan was found that fits: each needs more than " +
+                                           formatBytes(cluster.memory) + " on some rank"
+                                     : "no plan fits the network and the batch: train would refuse each");
     return;
   }
-  if (!file.isStandardOutput()) show(*placed, alone.step, cluster, config, arguments);
+  if (!file.isStandardOutput()) {
+    show(*placed, alone.step, cluster, config, arguments);
+    noteSmallPasses(series.task(), placed->plan.replicas * placed->plan.microbatches);
+  }
   if (!output) return;
   RunConfig result = placed->config;
   result.strategy = placed->plan.strategy(config.strategy);

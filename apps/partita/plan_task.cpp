@@ -8,6 +8,7 @@
 #include "partita/plan/run_length.hpp"
 #include "partita/train/run_files.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -41,6 +42,25 @@ PlanTask planTask(const std::string& deck, const std::vector<std::string>& overr
 
 void requireWholeBatch(const PlanTask& plan) {
   planRunLength(plan.task.program->deck(), static_cast<std::int64_t>(plan.sets.train.size()));
+}
+
+void noteSmallPasses(const CostTask& task, std::int64_t pieces) {
+  const bool depends = std::any_of(task.layers.begin(), task.layers.end(),
+                                   [](const LayerCost& layer) { return layer.of_pass; });
+  if (depends && pieces > 1)
+    Log::info("  batch-norm sees 1/" + std::to_string(pieces) +
+              " of a batch at a time, which may change the accuracy");
+}
+
+void showCommand(std::int64_t ranks, const std::string& deck) {
+  const std::string harmless = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+,:@%=";
+  std::string word = deck;
+  if (word.find_first_not_of(harmless) != std::string::npos) {
+    word = "'";
+    for (const char c : deck) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    word += "'";
+  }
+  Log::info("mpirun -n " + std::to_string(ranks) + " partita train " + word);
 }
 
 JsonObject jsonOf(const Prediction& prediction) {

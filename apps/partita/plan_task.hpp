@@ -23,6 +23,11 @@ PlanTask planTask(const std::string& deck, const std::vector<std::string>& overr
 /// Throws UserError if `train` would refuse the deck because the data have no whole batch.
 void requireWholeBatch(const PlanTask& plan);
 
+/// Says so if layers compute their statistics over a pass, which has 1/`pieces` of a batch.
+void noteSmallPasses(const CostTask& task, std::int64_t pieces);
+/// Prints the command that trains a deck, for a shell.
+void showCommand(std::int64_t ranks, const std::string& deck);
+
 /// The files that a plan for a deck reads, and must not overwrite.
 std::vector<std::string> filesRead(const std::string& deck, const std::vector<std::string>& overrides,
                                    const std::string& cluster);

@@ -44,7 +44,9 @@ Question questionOf(const PredictArguments& arguments) {
 }
 
 CostModel modelOf(const PredictArguments& arguments, const Question& question, const Cluster& cluster) {
-  CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
+  const PlanTask plan = planTask(arguments.deck, arguments.overrides, cluster);
+  if (question.mode == CostMode::exact && !question.batch_per_replica) requireWholeBatch(plan);
+  CostTask task = plan.task;
   task.batch_per_replica = question.batch_per_replica;
   task.stages = arguments.stages;
   task.parts = arguments.parts;

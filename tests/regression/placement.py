@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import time
 import tomllib
 from pathlib import Path
@@ -351,8 +352,43 @@ class Decks(support.RunTest):
         self.assertGreater(small["ranks"], 1)
         self.assertLessEqual(small["memory_bytes"], 0.6 * slow["memory_bytes"])
         deck = self.folder / "none.toml"
-        self.assertIn("no plan fits", self.place("--ranks", "4", "--cluster", cluster(memory=1000), "-o", deck))
+        self.assertIn("no plan was found that fits", self.place("--ranks", "4", "--cluster", cluster(memory=1000), "-o", deck))
         self.assertFalse(deck.exists())
+
+    def test_stages_of_equal_memory_are_found(self):
+        """Cuts that balance the time need more memory on a rank than this cluster has."""
+        def group(channels, first):
+            return (f'{{type="residual",recompute=true,layers=[{{type="conv2d",channels={channels},padding=1,{first}'
+                    f'activation="relu"}},{{type="conv2d",channels={channels},padding=1}}]')
+        shortcut = ',shortcut=[{type="conv2d",channels=16,kernel=1,stride=2}]'
+        deck = self.write("images.toml", f"""
+[run]
+precision = "bf16"
+[data]
+kind = "noise"
+image_size = 8
+channels = 3
+classes = 10
+samples = 200
+[network]
+layers = [{{ type = "conv2d", channels = 8, padding = "same", activation = "relu" }}, {group(8, "")}}},
+  {group(16, "stride=2,")}{shortcut}}}, {group(16, "")}}}, {{ type = "global-average-pool" }}, {{ type = "dense" }}]
+[training]
+batch = 32
+""")
+        cut = json.loads(run("plan", "predict", deck, "strategy/kind=pipeline", "strategy/stages=2", "strategy/cuts=memory",
+                             "strategy/microbatches=8", "--strategy", "pipeline", "--ranks", "2", "--json", "-").stdout)
+        memory = cut[0]["memory_bytes"]
+        cluster = self.write("tight.toml", f"[node]\nmemory = {memory}\n[compute]\nflops = 1e9\n")
+        result = run("plan", "place", deck, "--ranks", "2", "--cluster", cluster, "--json", "-")
+        self.assertDone(result)
+        self.assertLessEqual(json.loads(result.stdout)["memory_bytes"], memory)
+
+    def test_the_command_is_for_a_shell(self):
+        name = self.folder / "a b'c.toml"
+        printed = self.place("--ranks", "2", "-o", name).splitlines()
+        command = next(line for line in printed if line.startswith("mpirun"))
+        self.assertEqual(shlex.split(command)[-1], str(name))
 
     def test_the_prediction_is_that_of_training(self):
         cluster = self.write("cluster.toml", "[compute]\nseconds_per_update = 1e-9\n[node]\nranks = 2\n[[link]]\nranks = 2\n"

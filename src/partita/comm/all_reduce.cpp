@@ -69,18 +69,19 @@ void AllReduce::exchange() {
                         _out.start(awaited(WaitedFor::Kind::taker, next))));
 }
 
+/// Kernels of hosts are complete on return.
 void AllReduce::add(const TypedSpan& chunk) const {
-  using Host = Kokkos::DefaultHostExecutionSpace;
+  const Kokkos::DefaultHostExecutionSpace host;
+  using OnHost = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
   withStored(chunk.precision, [&](auto stored) {
     using Stored = decltype(stored);
     using Body = AddStored<Stored>;
     const std::int64_t runs = (chunk.size + detail::run_length - 1) / detail::run_length;
     Kokkos::parallel_for(
-        "partita::AllReduce::add_kernel", Kokkos::RangePolicy<Host, Kokkos::IndexType<std::int64_t>>(0, runs),
+        "partita::AllReduce::add_kernel", OnHost(host, 0, runs),
         detail::RunLoop<Body>{{static_cast<const Stored*>(_work), static_cast<Stored*>(chunk.data)},
                               chunk.size});
   });
-  Host().fence();
 }
 
 } // namespace partita

@@ -8,7 +8,6 @@ namespace partita {
 
 namespace {
 
-using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
 using Span = Kokkos::View<Real*, Kokkos::LayoutRight, MemSpace, Kokkos::MemoryUnmanaged>;
 using PinnedSpan = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace, Kokkos::MemoryUnmanaged>;
 

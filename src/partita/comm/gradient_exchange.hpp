@@ -98,8 +98,6 @@ class GradientReducer final : public GradientExchange {
   void complete(const ExecSpace& space, const Pending& pending);
   void copyBack(const ExecSpace& space, std::int64_t begin, std::int64_t end) const;
 
-  using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
-
   Communicator _peers; ///< its own: sums of stages advance in a different order on each rank
   TypedSpan _gradients;
   Precision _wire;

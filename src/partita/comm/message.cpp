@@ -28,8 +28,7 @@ std::vector<MessageSlot> makeSlots(const Channel& channel, std::int64_t depth, s
     if (path == MessagePath::direct) {
       slot.direct = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"), size);
     } else {
-      slot.staged = MessageSlot::PinnedVector(
-          Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"), size);
+      slot.staged = PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"), size);
     }
   }
   return slots;

@@ -27,7 +27,6 @@ struct Channel {
 
 /// A buffer that MPI reads or writes; exactly one of the two vectors is allocated.
 struct MessageSlot {
-  using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   Vector direct;
   PinnedVector staged;
   std::int64_t values = 0; ///< to be sent

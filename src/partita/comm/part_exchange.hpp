@@ -83,7 +83,6 @@ class PartExchange {
   void post(const ExecSpace& space, const char* what, const std::vector<Piece>& out, std::vector<Piece> in);
   void complete(const ExecSpace& space);
 
-  using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   const Communicator& _parts;
   MessagePath _path;
   Traffic& _traffic;

@@ -20,7 +20,7 @@ class ReplicaReduce {
  private:
   const Communicator& _peers;
   MessagePath _path;
-  Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace> _staging; ///< where messages are staged
+  PinnedVector _staging; ///< where messages are staged
   std::int64_t& _bytes;
 };
 

@@ -225,7 +225,7 @@ struct WarpRows {
 constexpr std::int64_t thread_row = 8, warp_row = 2048;
 
 inline Team rowTeams(const ExecSpace& space, std::int64_t rows) {
-  return teamsOf<Team>(space, rows, 8, warp_size);
+  return teamsOf<Team>(space, rows, 8, vector_lanes);
 }
 
 /// If there are many rows, blocks of several warps fill a device better than blocks of one warp.
@@ -235,7 +235,7 @@ inline std::int64_t rowsPerTeam(std::int64_t rows) {
 }
 
 inline Team warpTeams(const ExecSpace& space, std::int64_t rows, std::int64_t rows_per_team) {
-  return teamsOf<Team>(space, (rows + rows_per_team - 1) / rows_per_team, rows_per_team, warp_size);
+  return teamsOf<Team>(space, (rows + rows_per_team - 1) / rows_per_team, rows_per_team, vector_lanes);
 }
 
 } // namespace detail

@@ -16,7 +16,6 @@ namespace partita {
 
 namespace {
 
-using Memory = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
 using Outside = Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace, Kokkos::MemoryUnmanaged>;
 
 std::string failure(const std::string& what, const std::string& folder, int reason) {
@@ -67,7 +66,7 @@ StoredVector::StoredVector(const Placement& placement, const std::string& label,
   if (size == 0 || placement.offload == Offload::none) {
     _device = makeAligned<Vector>(label, size);
   } else if (placement.offload == Offload::host) {
-    const auto memory = std::make_shared<Memory>(makeAligned<Memory>(label, size));
+    const auto memory = std::make_shared<PinnedVector>(makeAligned<PinnedVector>(label, size));
     _host = memory->data();
     _owner = memory;
   } else {

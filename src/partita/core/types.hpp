@@ -46,6 +46,7 @@ using Vector = Kokkos::View<Real*, Kokkos::LayoutRight, MemSpace>;
 using Matrix = Kokkos::View<Real**, Kokkos::LayoutRight, MemSpace>; ///< [rows, values]: row-major everywhere
 using Labels = Kokkos::View<std::int32_t*, Kokkos::LayoutRight, MemSpace>;
 using HostVector = Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace>;
+using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
 using PinnedMatrix = Kokkos::View<Real**, Kokkos::LayoutRight, PinnedSpace>;
 using PinnedLabels = Kokkos::View<std::int32_t*, Kokkos::LayoutRight, PinnedSpace>;
 
@@ -55,7 +56,7 @@ using Team = Kokkos::TeamPolicy<ExecSpace>;
 /// registers.
 using LargeTeam = Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<1024>>;
 
-constexpr int warp_size = 32; ///< threads of a device that work in step
+constexpr int vector_lanes = 32; ///< threads of a device that share a row: a warp of CUDA, or less
 
 /// Teams of `threads` times `lanes` threads on a device, and of single threads on a host, with scratch
 /// memory.

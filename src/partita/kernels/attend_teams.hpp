@@ -16,7 +16,7 @@ using detail::Head;
 using detail::no_score;
 using Four = Pack<4>;
 
-constexpr std::int64_t team_size = std::int64_t{8} * warp_size; // threads
+constexpr std::int64_t team_size = std::int64_t{8} * vector_lanes; // threads
 
 /// Positions of a tile: four tiles and two matrices of scores fit into 48 KiB.
 template <int Bound>
@@ -188,7 +188,7 @@ template <int Bound>
 Team teams(const ExecSpace& space, const AttentionShape& shape, std::int64_t scratch_values) {
   const std::int64_t count = shape.samples * shape.heads * Place<Bound>::tilesOf(shape.positions),
                      values = scratch_values + Four::count; // the first may have to be aligned
-  return teamsOf<Team>(space, count, team_size / warp_size, warp_size,
+  return teamsOf<Team>(space, count, team_size / vector_lanes, vector_lanes,
                        static_cast<std::size_t>(values) * sizeof(Real));
 }
 

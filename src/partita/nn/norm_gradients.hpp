@@ -167,7 +167,7 @@ void addInGroups(const ExecSpace& space, std::int64_t groups, int threads,
   using Body = NormGradients<P, Stored, Parameter>;
   const std::size_t values = static_cast<std::size_t>(operands.sums()) * static_cast<std::size_t>(threads);
   const auto policy =
-      teamsOf<LargeTeam>(space, groups, threads, warp_size, Body::Scratch::shmem_size(values));
+      teamsOf<LargeTeam>(space, groups, threads, vector_lanes, Body::Scratch::shmem_size(values));
   Kokkos::parallel_for("partita::Norm::gradients_kernel", policy,
                        Body{operands, sums, operands.sums(), threads});
 }

@@ -88,7 +88,7 @@ Exchange gradientExchange(const std::vector<GradientLayer>& layers, const Bucket
   }
   const double waited =
       rule.late ? waitForward(layers, buckets, computed) : std::max(0.0, complete - computed);
-  exchange.hidden = overlap * (seconds - waited);
+  exchange.hidden = overlap * std::max(0.0, seconds - waited);
   exchange.seconds = seconds - exchange.hidden;
   return exchange;
 }

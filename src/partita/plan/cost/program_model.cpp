@@ -227,6 +227,8 @@ class ProgramModel {
         _prediction.steps * (passes * whole.compute() + whole.update + values * meetingSeconds() / every);
     _prediction.add({ExchangeKind::parameters, sums.messages / every, sums.bytes / every,
                      sums.seconds / every, sums.hidden / every});
+    const Exchange norms = normsOf(whole, 0.0); // running statistics
+    _prediction.add({norms.kind, norms.messages / every, norms.bytes / every, norms.seconds / every});
   }
 
   PipelineRanks pipelineRanks(std::int64_t segments) const;
@@ -297,7 +299,8 @@ void ProgramModel::pipeline() {
   }
   _prediction.microbatches = segments;
   _prediction.epoch_compute = _prediction.steps * (alone + ranks.update);
-  _prediction.epoch_idle = _prediction.steps * std::max(0.0, alone - asReal(segments) * ranks.busiest);
+  const double idle = grid.groups > 1 ? std::max(0.0, alone - asReal(segments) * ranks.busiest) : 0.0;
+  _prediction.epoch_idle = _prediction.steps * idle;
   _prediction.add(ranks.sums);
   _prediction.add(ranks.norms);
   // Exchanges of parts take as long as they prolong the simulation, whichever rank they are on.

@@ -99,7 +99,7 @@ void listBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool 
     const LayerPlan& layer = layers[i];
     list.begin(layer.place, true);
     if (layer.part && layer.part->by_positions && layer.parameters() > 0)
-      list.sum(PartExchangeKind::norm, layer.parameters(), layer.part->parts);
+      list.sum(PartExchangeKind::sum, layer.parameters(), layer.part->parts);
     const bool wanted = input_gradient || i > first;
     if (layer.group()) {
       if (layer.spec.recompute) listForward(layer, nullptr, rows, list);

@@ -148,20 +148,21 @@ DeckPlacement DeckPlacer::balance(std::int64_t stages, std::int64_t replicas,
   return plan;
 }
 
-std::optional<DeckPlacement> DeckPlacer::usual(std::int64_t ranks, std::int64_t microbatches) const {
+std::optional<DeckPlacement> DeckPlacer::cutBy(CutRule rule, std::int64_t stages, std::int64_t replicas,
+                                               std::int64_t microbatches) const {
   const Program& program = *_model.task().program;
   DeckPlacement plan;
-  plan.cuts.resize(ranks - 1);
+  plan.cuts.resize(stages - 1);
+  plan.replicas = replicas;
   plan.microbatches = microbatches;
   StrategySection section = plan.strategy(program.deck().strategy);
-  section.cut_rule = CutRule::flops;
+  section.cut_rule = rule;
   section.cuts.clear();
   try {
-    plan.cuts = program.run(section, ranks).partition.cuts;
+    plan.cuts = program.run(section, plan.ranks()).partition.cuts;
   } catch (const UserError&) {
     return std::nullopt;
   }
-  plan.step = stepOf(plan);
   if (!fits(plan)) return std::nullopt;
   return plan;
 }
@@ -257,7 +258,8 @@ void DeckPlacer::preferUsual(DeckPlacement& best, std::int64_t ranks,
   if (best.ranks() != ranks) return;
   double limit = best.step / _cluster.worthwhile(ranks);
   for (const std::int64_t count : microbatches) {
-    const std::optional<DeckPlacement> plan = usual(ranks, count);
+    std::optional<DeckPlacement> plan = cutBy(CutRule::flops, ranks, 1, count);
+    if (plan) plan->step = stepOf(*plan);
     if (!plan || !(plan->step < limit)) continue;
     limit = clearly * plan->step;
     best = *plan;
@@ -282,18 +284,27 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
     plan->step = stepOf(*plan);
     if (best ? plan->step < clearly * best->step : std::isfinite(plan->step)) best = std::move(plan);
   };
-  for (std::int64_t replicas = 1; replicas <= ranks; ++replicas) {
-    const double share = _model.task().batch / asReal(replicas);
-    if (share != std::floor(share)) continue;
-    const std::int64_t most = std::min(ranks / replicas, static_cast<std::int64_t>(_layers.size()));
-    for (std::int64_t microbatches : counts) {
-      if (asReal(microbatches) > share && _microbatches == 0) break;
-      microbatches = std::min(microbatches, static_cast<std::int64_t>(share)); // of one sample at least
-      consider(place(most, replicas, microbatches));
-      for (std::int64_t stages = 1; stages <= most; ++stages)
-        consider(balance(stages, replicas, microbatches));
+  const auto consider_all = [&](auto considerStages) {
+    for (std::int64_t replicas = 1; replicas <= ranks; ++replicas) {
+      const double share = _model.task().batch / asReal(replicas);
+      if (share != std::floor(share)) continue;
+      const std::int64_t most = std::min(ranks / replicas, static_cast<std::int64_t>(_layers.size()));
+      for (std::int64_t microbatches : counts) {
+        if (asReal(microbatches) > share && _microbatches == 0) break;
+        microbatches = std::min(microbatches, static_cast<std::int64_t>(share)); // of one sample at least
+        considerStages(most, replicas, microbatches);
+      }
     }
-  }
+  };
+  consider_all([&](std::int64_t most, std::int64_t replicas, std::int64_t microbatches) {
+    consider(place(most, replicas, microbatches));
+    for (std::int64_t stages = 1; stages <= most; ++stages) consider(balance(stages, replicas, microbatches));
+  });
+  if (!best) // perhaps stages of equal memory fit
+    consider_all([&](std::int64_t most, std::int64_t replicas, std::int64_t microbatches) {
+      for (std::int64_t stages = 1; stages <= most; ++stages)
+        consider(cutBy(CutRule::memory, stages, replicas, microbatches));
+    });
   if (!best) return best;
   moveCuts(*best, exact);
   preferUsual(*best, ranks, counts);

@@ -37,7 +37,8 @@ class DeckPlacer {
   /// becomes shorter, and the best ones as long as the predicted step does. If the best plan uses
   /// all ranks, one with a stage per rank and cuts by FLOPs is taken instead, unless it is
   /// predicted to be clearly slower (Cluster::worthwhile). The placement has a simpler model of
-  /// memory than the program; if its cuts need too much, it is repeated with less memory.
+  /// memory than the program; if its cuts need too much, it is repeated with less memory. If no plan fits,
+  /// stages of equal memory are tried.
   std::optional<DeckPlacement> fastest(std::int64_t ranks) const;
   /// Sets step and memory of a plan. Throws UserError if `train` would refuse it.
   void price(DeckPlacement& plan) const;
@@ -66,10 +67,11 @@ class DeckPlacer {
                                      std::int64_t microbatches) const;
   /// Cuts into this many stages that take about the same time.
   DeckPlacement balance(std::int64_t stages, std::int64_t replicas, std::int64_t microbatches) const;
-  /// A stage per rank, with cuts by FLOPs; empty if `train` would refuse it or it does not fit.
-  std::optional<DeckPlacement> usual(std::int64_t ranks, std::int64_t microbatches) const;
-  /// Replaces a plan for all ranks by a usual one, with any of these numbers of microbatches, if that is not
-  /// clearly slower.
+  /// This many stages with cuts by a rule of decks; empty if `train` would refuse them or they do not fit.
+  std::optional<DeckPlacement> cutBy(CutRule rule, std::int64_t stages, std::int64_t replicas,
+                                     std::int64_t microbatches) const;
+  /// Replaces a plan for all ranks by a stage per rank with cuts by FLOPs, with any of these numbers of
+  /// microbatches, if that is not clearly slower.
   void preferUsual(DeckPlacement& best, std::int64_t ranks,
                    const std::vector<std::int64_t>& microbatches) const;
   /// The number of the Layer that begins at a cut.

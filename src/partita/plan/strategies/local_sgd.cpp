@@ -46,7 +46,8 @@ class LocalSgdPlan final : public JointPlan {
                           (section.outer == OuterStep::average
                                ? " they average their parameters"
                                : " they take an outer step with Nesterov momentum") +
-                          ", with 1/" + every + " of the traffic of summed gradients");
+                          (section.every == 1 ? ", with as much traffic as summed gradients"
+                                              : ", with 1/" + every + " of the traffic of summed gradients"));
     return notes;
   }
 

@@ -6,16 +6,14 @@ namespace partita {
 
 namespace {
 
-using HostBuffer = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
-
 /// Parameters and gradients of a stage where the host can read and write them.
 class StageOnHost {
  public:
   explicit StageOnHost(Stage& stage) : _stage(stage) {
     if (device_is_host) return;
     const auto size = static_cast<std::size_t>(stage.masters().size());
-    _parameters = HostBuffer("partita::StageOnHost::parameters", size);
-    _gradients = HostBuffer("partita::StageOnHost::gradients", size);
+    _parameters = PinnedVector("partita::StageOnHost::parameters", size);
+    _gradients = PinnedVector("partita::StageOnHost::gradients", size);
   }
 
   std::int64_t size() const { return _stage.masters().size(); }
@@ -36,7 +34,7 @@ class StageOnHost {
 
  private:
   Stage& _stage;
-  HostBuffer _parameters, _gradients; ///< only if the device is not the host
+  PinnedVector _parameters, _gradients; ///< only if the device is not the host
 };
 
 class WindowAccess final : public ModelAccess {

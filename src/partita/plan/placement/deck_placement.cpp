@@ -284,7 +284,7 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
     plan->step = stepOf(*plan);
     if (best ? plan->step < clearly * best->step : std::isfinite(plan->step)) best = std::move(plan);
   };
-  const auto consider_all = [&](auto considerStages) {
+  const auto consider_all = [&](auto consider_stages) {
     for (std::int64_t replicas = 1; replicas <= ranks; ++replicas) {
       const double share = _model.task().batch / asReal(replicas);
       if (share != std::floor(share)) continue;
@@ -292,7 +292,7 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
       for (std::int64_t microbatches : counts) {
         if (asReal(microbatches) > share && _microbatches == 0) break;
         microbatches = std::min(microbatches, static_cast<std::int64_t>(share)); // of one sample at least
-        considerStages(most, replicas, microbatches);
+        consider_stages(most, replicas, microbatches);
       }
     }
   };

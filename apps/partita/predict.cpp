@@ -44,9 +44,7 @@ Question questionOf(const PredictArguments& arguments) {
 }
 
 CostModel modelOf(const PredictArguments& arguments, const Question& question, const Cluster& cluster) {
-  const PlanTask plan = planTask(arguments.deck, arguments.overrides, cluster);
-  if (question.mode == CostMode::exact && !question.batch_per_replica) requireWholeBatch(plan);
-  CostTask task = plan.task;
+  CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
   task.batch_per_replica = question.batch_per_replica;
   task.stages = arguments.stages;
   task.parts = arguments.parts;
@@ -118,7 +116,7 @@ void showPrediction(const Prediction& prediction, double fastest) {
   const std::string shape = gridText(prediction.grid);
   if (!prediction.hasTimes())
     return showLine({nameOf(prediction.strategy), ranks, shape, "-", "-", "-", "-", "-"},
-                    prediction.limiter() + (prediction.detail.empty() ? "" : ": " + prediction.detail));
+                    prediction.detail.empty() ? prediction.limiter() : prediction.detail);
   std::string kinds = prediction.limiter();
   for (const Exchange& exchange : prediction.exchanges) {
     kinds += "; " + nameOf(exchange.kind) + " " + timeText(exchange.seconds);
@@ -166,7 +164,10 @@ void showTable(const CostModel& model, const Question& question, const Cluster& 
   Log::info("batch: " + formatCount(task.batch) +
             (task.batch_per_replica ? " samples per replica, " : " samples, ") + formatCount(task.samples) +
             " per epoch; mode " + nameOf(question.mode));
-  Log::info("grid: stages x replicas x parts; margin: over the best strategy on the same number of ranks\n");
+  Log::info("grid: stages x replicas x parts; margin: over the best strategy on the same number of ranks");
+  Log::info(
+      "strategies of decks: data is joint with replicas; spatial, filter, channel and grid are joint with "
+      "strategy/parts\n");
   showLine({"strategy", "ranks", "grid", "step", "epoch", "computing", "memory", "margin"},
            "largest part; communication per step");
   std::int64_t left_out = 0;

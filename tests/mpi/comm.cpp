@@ -269,11 +269,11 @@ TEST_CASE("Large buckets go round a ring, whose messages are of equal size", "[c
 namespace {
 
 /// Like devices, it adds up values where they are, and completes sums one after another. MPI gets a device's
-/// values in host memory.
+/// values in host memory. Later sums are ready before earlier ones.
 class SumsInPlace final : public DeviceSums {
  public:
   std::unique_ptr<RankSum> make() override { return std::make_unique<Sum>(*this); }
-  std::vector<TypedSpan> started;
+  std::vector<TypedSpan> started, begun;
 
  private:
   template <class Space>
@@ -283,14 +283,20 @@ class SumsInPlace final : public DeviceSums {
     explicit Sum(SumsInPlace& its_sums) : sums(its_sums), operation(Precision::bf16) {}
     void start(const ExecSpace& space, const TypedSpan& values) override {
       fence(space, "partita::test::SumsInPlace");
+      polls = 20 - 4 * static_cast<int>(sums.started.size() % 5);
       sums.started.push_back(values);
+      span = values;
       own = Bytes<MemSpace>(static_cast<char*>(values.data), static_cast<std::size_t>(values.bytes()));
       host = Kokkos::create_mirror_view_and_copy(HostSpace(), own);
       PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, host.data(), mpiCount(values.size), mpiType(values.precision),
                                  values.precision == Precision::single ? MPI_SUM : operation.get(),
                                  everyone().get(), request.start({WaitedFor::Kind::all, "test"})));
     }
-    void begin(void* work) override { CHECK(work == nullptr); }
+    bool ready() const override { return --polls < 0; }
+    void begin(void* work) override {
+      CHECK(work == nullptr);
+      sums.begun.push_back(span);
+    }
     bool advance() override {
       if (!request.test()) return false;
       Kokkos::deep_copy(own, host);
@@ -298,6 +304,8 @@ class SumsInPlace final : public DeviceSums {
     }
     SumsInPlace& sums;
     NumberSum operation;
+    TypedSpan span;
+    mutable int polls = 0;
     Bytes<MemSpace> own;
     Bytes<HostSpace> host;
     Request request;
@@ -326,6 +334,8 @@ TEST_CASE("Devices get gradients where they are, or converted in their memory", 
     }
     REQUIRE(sums->started.size() == std::size_t(ranks == 1 ? 0 : 2 * 4)); // buckets
     for (const TypedSpan& values : sums->started) CHECK(values.precision == wire);
+    REQUIRE(sums->begun.size() == sums->started.size());
+    for (std::size_t i = 0; i < sums->begun.size(); ++i) CHECK(sums->begun[i].data == sums->started[i].data);
     if (ranks == 1) continue;
     CHECK((sums->started[3].data == gradients.data()) ==
           (wire == Precision::single)); // the bucket at the front

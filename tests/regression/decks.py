@@ -75,10 +75,12 @@ class Decks(support.RunTest):
 
     def test_cuts_without_effect(self):
         said = "strategy/stages and strategy/cuts have no effect with strategy/kind 'joint'"
-        deck = self.write("demo.toml", (DECKS / "demo.toml").read_text().replace('kind = "sil"', "#"))
+        deck = self.write("demo.toml", (DECKS / "demo.toml").read_text().replace('kind = "sil"', 'kind = "joint"'))
         self.assertIn(said, run("train", deck, "strategy/stages=3", "-n").stdout)
         self.assertIn("strategy/parts_grid has no effect", run("train", deck, "strategy/parts_grid=[2,2]", "-n").stdout)
         self.assertNotIn(said, run("train", DECKS / "demo.toml", "-n").stdout)
+        deck = self.write("demo.toml", (DECKS / "demo.toml").read_text().replace('kind = "sil"', "#"))
+        self.assertRefused(run("train", deck, "-n"), "has no effect without strategy/kind")
 
     def test_ranks_that_do_not_fit(self):
         self.assertRefused(run("train", DECKS / "demo.toml", "-n", "--ranks", 3), "3 ranks do not fit 2 stages")

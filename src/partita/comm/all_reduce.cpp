@@ -20,19 +20,18 @@ struct AddStored {
 } // namespace
 
 void AllReduce::start(const ExecSpace& space, const TypedSpan& values) {
-  fence(space, "partita::AllReduce::start");
+  _ready.set(space);
   _values = values;
   _step = 0;
   _steps =
       _ring && usesRing(_peers.size(), static_cast<double>(values.bytes())) ? 2 * (_peers.size() - 1) : 0;
-  if (_steps > 0) return;
-  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data, mpiCount(values.size), mpiType(values.precision),
-                             _sum.get(), _peers.get(), _in.start({WaitedFor::Kind::all, _what})));
 }
 
 void AllReduce::begin(void* work) {
   _work = work;
-  if (_steps > 0) exchange();
+  if (_steps > 0) return exchange();
+  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, _values.data, mpiCount(_values.size), mpiType(_values.precision),
+                             _sum.get(), _peers.get(), _in.start({WaitedFor::Kind::all, _what})));
 }
 
 bool AllReduce::advance() {

@@ -3,6 +3,7 @@
 #include "partita/comm/number_sum.hpp"
 #include "partita/comm/rank_sum.hpp"
 #include "partita/comm/wait.hpp"
+#include "partita/core/asynchronous.hpp"
 
 namespace partita {
 
@@ -19,6 +20,7 @@ class AllReduce final : public RankSum {
       : _peers(peers), _sum(sum), _channel(channel), _ring(ring), _what(what) {}
 
   void start(const ExecSpace& space, const TypedSpan& values) override;
+  bool ready() const override { return _ready.reached(); }
   void begin(void* work) override;
   bool advance() override;
 
@@ -34,6 +36,7 @@ class AllReduce final : public RankSum {
   const char* _what;
   TypedSpan _values;
   void* _work = nullptr;
+  Event _ready;              ///< the values are final
   int _step = 0, _steps = 0; ///< of the ring; no steps: MPI's own
   Request _in, _out;
 };

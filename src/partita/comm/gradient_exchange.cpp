@@ -97,12 +97,12 @@ void GradientReducer::startFull(const ExecSpace& space) {
   }
 }
 
-/// Sums use the receive buffer in turn.
+/// Sums use the receive buffer in turn, and begin in the same order on all ranks.
 void GradientReducer::letMove() {
   for (; _summed < _begun && _sums[_summed]->advance(); ++_summed) {
   }
   const auto at_once = static_cast<std::size_t>(_cuts.atOnce());
-  for (; _begun < _pending.size() && _begun < _summed + at_once; ++_begun) {
+  for (; _begun < _pending.size() && _begun < _summed + at_once && _sums[_begun]->ready(); ++_begun) {
     const auto place = static_cast<std::int64_t>(_begun % at_once);
     auto* const work = reinterpret_cast<char*>(_work.data());
     _sums[_begun]->begin(work == nullptr ? work : work + place * _cuts.received() * bytesOf(_wire));

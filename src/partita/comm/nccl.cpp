@@ -91,6 +91,7 @@ class Sum final : public RankSum {
     _complete.set(_ranks->stream());
     _under_way = true;
   }
+  bool ready() const override { return true; } // its stream waits for the values
   void begin(void*) override {}
   bool advance() override {
     if (_under_way) _ranks->check();

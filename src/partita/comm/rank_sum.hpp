@@ -12,11 +12,14 @@ class RankSum {
  public:
   virtual ~RankSum() = default;
 
-  /// Adds the values of all other ranks to `values`, as `space` leaves them. They must remain valid until the
-  /// sum is complete. All ranks start sums and other collective operations among them in the same order.
+  /// Adds the values of all other ranks to `values`, as `space` leaves them; does not wait for it. They must
+  /// remain valid until the sum is complete. All ranks start sums and other collective operations among them
+  /// in the same order, and begin them in that order too.
   virtual void start(const ExecSpace& space, const TypedSpan& values) = 0;
-  /// May be called at any time before the first `advance`. `work`: room for 1/ranks of the values,
-  /// plus one value, until the sum is complete; null if the processor cannot read the values.
+  /// May the sum begin: has `space` come so far?
+  virtual bool ready() const = 0;
+  /// To be called once between `ready` and the first `advance`. `work`: room for 1/ranks of the values, plus
+  /// one value, until the sum is complete; null if the processor cannot read the values.
   virtual void begin(void* work) = 0;
   /// Is the sum complete? It may progress only while this is called.
   virtual bool advance() = 0;

@@ -282,10 +282,12 @@ void validateParts(const StrategySection& s, Diagnostics& d) {
 /// Whoever says how to cut a network, but not the kind, does not want ranks to be replicas of it.
 void validateKind(Diagnostics& d) {
   if (d.isSet("strategy/kind")) return;
-  for (const std::string& key : keysOfOtherKinds())
-    if (d.isSet("strategy/" + key))
-      d.check(false, {"strategy/" + key},
-              "has no effect without strategy/kind: ranks would be replicas of the whole network");
+  const std::vector<std::string> keys = keysOfOtherKinds();
+  const auto first = std::find_if(keys.begin(), keys.end(),
+                                  [&](const std::string& key) { return d.isSet("strategy/" + key); });
+  if (first != keys.end())
+    d.check(false, {"strategy/" + *first},
+            "has no effect without strategy/kind: ranks would be replicas of the whole network");
 }
 
 } // namespace

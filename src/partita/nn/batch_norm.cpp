@@ -135,15 +135,10 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMat
   });
 }
 
-void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
-                         const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
-                         const TypedMatrix& grad_in) {
-  const Region region(space, "partita::BatchNorm::backward", Phase::elementwise);
-  const std::int64_t rows = in.rows;
+void BatchNorm::sumGradients(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
+                             const Matrix& saved, const TypedMatrix& grad_out, const Sums& sums) const {
+  const JoinedImages images = joined(in.rows, _places);
   const Real *mean = saved.data(), *inverse = mean + _channels;
-  const JoinedImages images = joined(rows, _places);
-  const Sums sums = sumsIn(pass, images.rows);
-  Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
@@ -162,6 +157,18 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
                    body.aligned(), body);
     });
   });
+}
+
+void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                         const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
+                         const TypedMatrix& grad_in) {
+  const Region region(space, "partita::BatchNorm::backward", Phase::elementwise);
+  const std::int64_t rows = in.rows;
+  const Real *mean = saved.data(), *inverse = mean + _channels;
+  const JoinedImages images = joined(rows, _places);
+  const Sums sums = sumsIn(pass, images.rows);
+  Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
+  sumGradients(space, in, out, saved, grad_out, sums);
   const batch_norm::ParameterGradients parameters{sums.first,
                                                   sums.second,
                                                   all_sums,

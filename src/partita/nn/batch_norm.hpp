@@ -33,6 +33,9 @@ class BatchNorm : public PlannedLayer {
   Sums sumsIn(const Pass& pass, std::int64_t rows) const;
   /// mean, inverse [channels]: the mean and 1 / sqrt(variance + epsilon) of this pass.
   void measure(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Real* mean, Real* inverse);
+  /// Per image and channel, the sums of the gradients, and of their products with the normalised values.
+  void sumGradients(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
+                    const Matrix& saved, const TypedMatrix& grad_out, const Sums& sums) const;
   bool isAlone(const Pass& pass) const; ///< are the statistics those of this rank's values alone?
   void sumOverRanks(const ExecSpace& space, const Pass& pass, const Vector& values) const;
 

@@ -182,40 +182,53 @@ void showEvaluation(const Evaluation& result, std::size_t samples, bool whole, b
   }
 }
 
+/// What is evaluated: a file of parameters, with the deck changed for the evaluation.
+struct Evaluated {
+  std::string file;
+  RunConfig deck;
+  RunFacts facts;
+};
+
+/// `ranks`: those of the evaluation.
+Evaluated evaluatedOf(const EvaluationRequest& request, int ranks) {
+  Evaluated source;
+  source.file = parameterFileOf(request.path);
+  const RunFile opened(source.file);
+  Log::info(describeSource(opened));
+  source.facts = opened.facts();
+  const RunFacts& facts = source.facts;
+  const RunConfig asked = parseDeck(facts.deck, source.file, request.overrides);
+  source.deck = withFixedCuts(asked, facts.shape, facts.classes, sizeof(Real));
+  source.deck.data.seed = asked.run.seed; // other data, but the labels that the stages were trained with
+  const bool reseeds = std::any_of(request.overrides.begin(), request.overrides.end(),
+                                   [](const std::string& word) { return word.rfind("run/seed=", 0) == 0; });
+  if (reseeds) source.deck.run.seed = parseDeck(facts.deck, source.file).run.seed;
+  source.deck.strategy.replicas = evaluationReplicas(source.deck.strategy, ranks);
+  if (!request.predictions.empty())
+    refuseInput(request.predictions, inputsOf(request.path, source.deck.data));
+  return source;
+}
+
 } // namespace
 
 void evaluateRun(const Communicator& world, const EvaluationRequest& request,
                  const std::string& command_line) {
   const ExecSpace space;
   showBanner(space, world, command_line);
-  std::string file;
-  RunConfig deck;
-  RunFacts facts;
-  collectively(world, [&] {
-    file = parameterFileOf(request.path);
-    const RunFile opened(file);
-    Log::info(describeSource(opened));
-    facts = opened.facts();
-    const RunConfig asked = parseDeck(facts.deck, file, request.overrides);
-    deck = withFixedCuts(asked, facts.shape, facts.classes, sizeof(Real));
-    deck.data.seed = asked.run.seed; // other data, but the labels that the stages were trained with
-    const bool reseeds = std::any_of(request.overrides.begin(), request.overrides.end(),
-                                     [](const std::string& word) { return word.rfind("run/seed=", 0) == 0; });
-    if (reseeds) deck.run.seed = parseDeck(facts.deck, file).run.seed;
-    deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
-    if (!request.predictions.empty()) refuseInput(request.predictions, inputsOf(request.path, deck.data));
-  });
-  Setup setup(world, deck, trainedInput(facts));
+  Evaluated source;
+  collectively(world, [&] { source = evaluatedOf(request, world.size()); });
+  const RunFacts& facts = source.facts;
+  Setup setup(world, source.deck, trainedInput(facts));
   const int all = setup.grid.plan().stages, stages = request.stages > 0 ? request.stages : all;
   collectively(world, [&] { checkStageCount(setup.config, all, stages); });
   showMessagePaths(setup.grid);
   collectively(world, [&] {
-    const RunFile opened(file);
+    const RunFile opened(source.file);
     opened.verify(world.rank(), world.size());
     checkParameters(opened, setup.plans.partition, true);
     readParameters(opened, setup.stagePointers<Stage*>());
   });
-  collectively(world, [&] { checkExitWeights(facts, setup.config, all, stages, file); });
+  collectively(world, [&] { checkExitWeights(facts, setup.config, all, stages, source.file); });
   for (const auto& local : setup.stages)
     if (joinedForm(setup.config.strategy).fits_exits && !facts.exit_weights.empty())
       local->exit_weight = facts.exit_weights.at(static_cast<std::size_t>(local->index()));

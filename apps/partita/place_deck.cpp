@@ -132,8 +132,8 @@ JsonObject jsonOf(const std::optional<PlacedDeck>& placed, const RunConfig& befo
   return object;
 }
 
-void show(const PlacedDeck& placed, double one_rank, const Cluster& cluster, const RunConfig& config,
-          const PlaceArguments& arguments) {
+void show(const PlacedDeck& placed, double one_rank, const CostTask& task, const Cluster& cluster,
+          const RunConfig& config, const PlaceArguments& arguments) {
   const DeckPlacement& plan = placed.plan;
   std::array<char, 128> line{};
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
@@ -143,6 +143,7 @@ void show(const PlacedDeck& placed, double one_rank, const Cluster& cluster, con
             (plan.cuts.empty() ? "" : " (cuts " + joined(plan.cuts, ", ") + ")") + " x " +
             counted(plan.replicas, "replica") + ", " + counted(plan.microbatches, "microbatch") +
             " per replica: " + line.data());
+  noteSmallPasses(task, plan.replicas * plan.microbatches);
   if (!placed.recomputing.empty())
     Log::info("to fit, these stages recompute their groups of layers: " + joined(placed.recomputing, ", "));
   if (placed.config.optimiser.offload != config.optimiser.offload)
@@ -180,10 +181,7 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
                                      : "no plan fits the network and the batch: train would refuse each");
     return;
   }
-  if (!file.isStandardOutput()) {
-    show(*placed, alone.step, cluster, config, arguments);
-    noteSmallPasses(series.task(), placed->plan.replicas * placed->plan.microbatches);
-  }
+  if (!file.isStandardOutput()) show(*placed, alone.step, series.task(), cluster, config, arguments);
   if (!output) return;
   RunConfig result = placed->config;
   result.strategy = placed->plan.strategy(config.strategy);

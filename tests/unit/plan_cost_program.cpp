@@ -226,6 +226,15 @@ TEST_CASE("Replicas that meet every few steps send that part of the parameters",
   CHECK(modelOf(deckOf(nesterov), copying).predict(CostStrategy::local_sgd, 4).epoch_compute -
             local.epoch_compute ==
         Approx(100 * parameters * (9 * 4 / 2.0) * 1e-10 / 5));
+  const auto statistics = [&](const std::string& strategy, CostStrategy kind) {
+    const CostModel with =
+        modelOf(deckOf(strategy, "{ type = \"conv2d\", channels = 8 }, { type = \"batch-norm\" }, "
+                                 "{ type = \"dense\" }"));
+    return exchangeOf(with.predict(kind, 4), ExchangeKind::norm).bytes;
+  };
+  const double each_step = statistics("", CostStrategy::data);
+  CHECK(each_step > 0.0);
+  CHECK(5 * statistics("kind = \"local-sgd\"\nevery = 5\n", CostStrategy::local_sgd) == Approx(each_step));
   const CostModel norms =
       modelOf(deckOf("", "{ type = \"conv2d\", channels = 8 }, { type = \"batch-norm\", replicas = true }, "
                          "{ type = \"dense\" }"));

@@ -67,8 +67,9 @@ SEARCH = {
 
 
 def checkpoints():
-    """Files of the program, of checkpoints/tiny.toml, packed with gzip; and what is odd in others, which the target builds
-    (tests/fuzz/checkpoint.cpp): that eats numbers from the end, first how many things and which."""
+    """Files that the program wrote for checkpoints/tiny.toml, stored with gzip; and inputs from which the target
+    (tests/fuzz/checkpoint.cpp) builds files with oddities. It takes numbers from the end
+    of such an input: first how many oddities there are, then which."""
     files = {path.name.partition(".")[0]: gzip.decompress(path.read_bytes())
              for path in sorted((ROOT / "tests/fuzz/checkpoints").glob("*.h5.gz"))}
     odd = {f"odd-{item}-{kind}": b"build:" + bytes([9, 200, 7, 130, 65, kind, item, 1])

@@ -134,7 +134,7 @@ class BadData(support.RunTest):
         self.assertIn("Too many levels of symbolic links", result.stderr)
 
     def test_files_beyond_all_memory(self):
-        """Sparse ones, which take no room on the disk."""
+        """Sparse files, which take no space on the disk."""
         for name, deck in (("train.txt", self.libsvm), ("deck.toml", None)):
             path = self.folder / name
             with path.open("wb") as file:
@@ -178,7 +178,7 @@ class BadData(support.RunTest):
         self.assertLess(time.monotonic() - begin, 10)
 
     def test_keys_of_many_parts(self):
-        """A tree with a table for each part would be too deep to be taken down again."""
+        """A tree with a table for each part would be nested too deeply to be destroyed."""
         key = ".".join(20000 * ["a"])
         for text in (f"{key} = 1\n", f"[{key}]\n", f"[[{key}]]\n", f"[run]\n{key} = 1\n", f"x = {{ {key} = 1 }}\n"):
             for content in (text, "[run]\nseed = 1\n" + text, text + "[run\n"):
@@ -204,7 +204,7 @@ class OtherData(support.RunTest):
         return float(re.search(r"joined network +([\d.]+) %", result.stdout)[1])
 
     def test_standardisation_is_that_of_the_training(self):
-        """Samples whose mean says nothing: another training set, of other brightness, changes nothing."""
+        """Evaluation standardises as training did: a training set of other means and deviations changes nothing."""
         rows, dark = [], []
         for i in range(200):
             label = i % 2

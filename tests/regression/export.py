@@ -1,7 +1,7 @@
 """The exported network gives the same outputs as Partita, in NumPy and in ONNX Runtime.
 
-If this Python lacks NumPy and ONNX Runtime, what needs them runs in the one that PARTITA_EXPORT_PYTHON names, or is
-skipped if there is none.
+If this Python lacks h5py, NumPy, ONNX or ONNX Runtime, all tests run in the Python that PARTITA_EXPORT_PYTHON names.
+If it names none, the tests that need these packages are skipped.
 """
 
 import ast
@@ -101,7 +101,7 @@ NETWORKS = {
 
 
 def members(path):
-    """Name -> (type, shape, bytes) of an .npz, by the standard library alone; checks the sums and the alignment."""
+    """Name -> (type, shape, bytes) of an .npz, read with the standard library only; checks checksums and alignment."""
     found = {}
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
@@ -290,7 +290,7 @@ def attention(net, x, name, heads):
 
 
 def forward(net, features):
-    """What docs/export.md says of an .npz, in NumPy."""
+    """Computes the outputs from an .npz with NumPy, as docs/export.md describes it."""
     x = (features - net["input/shift"]) * net["input/scale"]
     stack, exits = [], 0.0
     for operation in net["operations"]:
@@ -393,7 +393,7 @@ class Outputs(support.RunTest):
         self.check(("strategy/labels=orthogonal", "training/loss=mse", *FOUR), 0, ("--stages", "1"))
 
     def test_weights_of_exits(self):
-        """Those of the whole network say nothing about one that ends early; a checkpoint has none."""
+        """Fitted weights of the whole network do not apply to one that ends early; a checkpoint has none."""
         folder = self.folder / "run"
         train(folder, self.deck, *FOUR, "strategy/exits=fitted", "data/validation=0.2", "checkpoint/every=2")
         for stages, equal in (("2", True), ("4", False)):
@@ -448,7 +448,7 @@ class Outputs(support.RunTest):
         self.assertRefused(result, path, "needs the HDF5 filter 'lzf', which is not installed")
 
     def test_numbers_of_16_bits(self):
-        """Files have the float masters, so that outputs differ by about what docs/export.md says."""
+        """Files contain the float masters, so outputs differ by about as much as docs/export.md says."""
         for precision, most in (("fp16", 1.5e-3), ("bf16", 1.5e-2)):
             _, net, own = self.exported(JOINT, f"run/precision={precision}")
             difference = abs(forward(net, own["features"]) - own["logits"]).max() / abs(own["logits"]).max()

@@ -56,7 +56,7 @@ class RunOfWorkers(support.RunTest):
 
 class Workers(RunOfWorkers):
     def test_results(self):
-        """Who has done what, in the summary, the table of workers and the lines."""
+        """The summary, workers.csv and the output say what each worker has done."""
         result = run("train", self.deck, *WORKERS, "strategy/slowdown=[1, 4]", "run/epochs=4",
                      "-d", self.folder / "run", ranks=3)
         self.assertDone(result)
@@ -92,7 +92,7 @@ class Workers(RunOfWorkers):
         self.assertIn("# rank 2: 1 replica worker, merge by delta, batch 40 at first, then 16 to 512", result.stdout)
 
     def test_trained_network(self):
-        """Is one network like any other: evaluated on any number of ranks, and exported."""
+        """The result is an ordinary network: it is evaluated on any number of ranks, and exported."""
         summary = self.train()
         for ranks in (1, 2):
             result = run("evaluate", self.folder / "run", ranks=ranks)
@@ -108,7 +108,7 @@ class Workers(RunOfWorkers):
             self.assertEqual(found["test_loss"], wanted["test_loss"])
 
     def test_replay(self):
-        """Also of one on emulated nodes."""
+        """A replay repeats the parameters of a run, also of one on emulated nodes."""
         for name, overrides, environment in (("one", [], {}),
                                              ("stale", ["strategy/staleness=scale", "strategy/merge=average"], {}),
                                              ("nodes", ["strategy/shared_workers=1"], {"PARTITA_LINKS": "node=2"})):
@@ -129,7 +129,7 @@ class Workers(RunOfWorkers):
         self.assertEqual(evaluations[0], evaluations[1])
 
     def test_continued_run(self):
-        """Several workers: the course differs, but position, counts and log continue."""
+        """A run of several workers takes another course, but its position, counts and log continue."""
         folder = self.folder / "run"
         with Job("train", self.deck, *WORKERS, "run/epochs=100000", "run/decisions=true", "run/log_every=20",
                  "data/samples=601", "-d", folder, ranks=3) as job:
@@ -150,7 +150,7 @@ class Workers(RunOfWorkers):
         self.assertEqual(support.summary_of(self.folder / "again")["parameters_hash"], summary["parameters_hash"])
 
     def test_times_to_losses_of_a_continued_run(self):
-        """They are those of a run in one piece, whether steps are left or only the results."""
+        """They are those of an uninterrupted run, whether steps remain to be trained or only results to be written."""
         even = ("strategy/rule=synchronous", "strategy/speeds=[1, 1]", "optimiser/learning_rate=1", "run/epochs=8",
                 "checkpoint/every=30", "checkpoint/keep=99")
         wanted = self.train(*even)
@@ -182,7 +182,7 @@ class Workers(RunOfWorkers):
         self.assertIn("will hardly matter", result.stderr)
 
     def test_logs_that_do_not_fit(self):
-        """Nothing is lost, and no network other than that of the run results."""
+        """They are refused, and no file changes."""
         log, common = self.folder / "run" / "decisions.csv", ["run/decisions=true", "checkpoint/every=15", "run/epochs=2"]
         for folder in ("run", "second"):
             self.train(*common, folder=folder)
@@ -233,7 +233,7 @@ class Workers(RunOfWorkers):
         self.assertRefused(run(*again, "run/epochs=3", ranks=3), "the log must begin with the run")
 
     def test_smaller_batches_than_before(self):
-        """A run goes on with them, and its log repeats batches of both sizes."""
+        """A run continues with them, and a replay of its log repeats batches of both sizes."""
         common = ["strategy/rule=fixed", "checkpoint/every=15", "run/decisions=true"]
         self.train(*common, "run/epochs=1", "strategy/batch_shared=200")
         summary = self.train(*common, "run/epochs=2", "strategy/batch_shared=30", "-r", "latest")
@@ -276,7 +276,7 @@ class Workers(RunOfWorkers):
         self.assertEqual({path: path.read_bytes() for path in again.rglob("*") if path.is_file()}, before)
 
     def test_stopped_replay(self):
-        """Says that it cannot be continued."""
+        """The message says that the replay cannot be continued."""
         self.train("run/decisions=true", "run/epochs=1000", "run/evaluate_every=0")
         log, again = self.folder / "run" / "decisions.csv", self.folder / "again"
         with Job("train", self.folder / "run" / "deck.toml", "--replay", log, "-d", again) as job:
@@ -317,7 +317,7 @@ class Workers(RunOfWorkers):
             job.signal(signal.SIGKILL)
 
     def test_dead_worker(self):
-        """Ends the job within seconds."""
+        """A worker that dies ends the job within seconds."""
         for victim in (0, 2):
             with Job("train", self.deck, *WORKERS, "run/epochs=100000", "-d", self.folder / f"run-{victim}",
                      ranks=3) as job:

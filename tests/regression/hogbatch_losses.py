@@ -13,7 +13,7 @@ from hogbatch import SEED, WORKERS
 from machine import Job
 from support import checkpoints, run, train
 
-# Told to let the other ranks live if one dies.
+# Makes the launcher let the other ranks live if one dies.
 RECOVERS = {"OMPI_MCA_orte_enable_recovery": "1"}
 ROUNDS = int(os.environ.get("PARTITA_LOSS_ROUNDS", "6"))
 FIRST_ROUND = int(os.environ.get("PARTITA_LOSS_FIRST", "0"))
@@ -35,7 +35,7 @@ class Losses(hogbatch.RunOfWorkers):
         return {worker["rank"]: worker for worker in support.summary_of(self.folder / folder)["workers"][1:]}
 
     def assertEnded(self, result):
-        """Like a run that has trained and written everything; mpirun returns 0 here whatever happens."""
+        """The run has trained and written everything; the exit code is not enough, as mpirun returns 0 here."""
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("parameters_hash", result.stdout, result.stdout + result.stderr)
 
@@ -62,7 +62,7 @@ class Losses(hogbatch.RunOfWorkers):
                         job.signal(signal.SIGKILL, [ranks[victim]])
                         result = job.finish()
                     if moment == "set-up" and " died" in result.stderr:
-                        continue  # ranks were where only all can go on
+                        continue  # the other ranks were in work that needs all ranks
                     if moment != "set-up" and "died while all ranks wrote a file together" in result.stderr:
                         late += moment != "end"
                         self.assertLess(late, 2, "runs end although they could continue")
@@ -80,7 +80,7 @@ class Losses(hogbatch.RunOfWorkers):
                         self.assertRegex(result.stdout, rf"shares .* lost {victim}\n")
 
     def test_one_after_the_other(self):
-        """Until one is left; and nothing is left when it dies as well."""
+        """Workers die until one is left; when it dies as well, the job ends."""
         with self.job("run/epochs=100000", "run/evaluate_every=0") as job:
             ranks = job.all_ranks()
             for number, victim in enumerate((1, 3)):
@@ -135,7 +135,7 @@ class Losses(hogbatch.RunOfWorkers):
         self.assertEachOnce(self.decisions(), 601, epochs)
 
     def test_without_recovery(self):
-        """Of the launcher or of the deck: the job ends at once. So does one without a coordinator."""
+        """Unless launcher and deck allow recovery, the job ends at once; so it does if the coordinator dies."""
         tolerates, silent = ["strategy/tolerate=true"], {"OMPI_MCA_orte_enable_recovery": "0"}
         for victim, overrides, environment, words in (
                 (2, tolerates, silent, "signal 9"), (2, [], RECOVERS, "partita: rank 0: rank 2: died"),
@@ -152,7 +152,7 @@ class Losses(hogbatch.RunOfWorkers):
                 self.assertIn(words, result.stderr)
 
     def test_stopped_worker(self):
-        """Is given up where all ranks meet, and ended with the job."""
+        """A stopped worker is given up when all ranks meet, and ended with the job."""
         with self.job("run/epochs=60", "run/watchdog=24") as job:
             ranks = job.all_ranks()
             job.until(lambda: "epoch 3:" in job.said(), "training")
@@ -177,7 +177,7 @@ class Losses(hogbatch.RunOfWorkers):
         self.assertIn("lost_step", self.workers()[1])
 
     def test_worker_that_comes_back_after_it_was_given_up(self):
-        """While others still have long batches: what it then sends is ignored, because others have its batch."""
+        """It comes back while others still compute; what it sends is ignored, because others have its batch."""
         with self.job("run/epochs=6", "run/watchdog=6", "strategy/rule=fixed", "training/batch=150",
                       "strategy/slowdown=[400, 400, 400]") as job:
             ranks = job.all_ranks()

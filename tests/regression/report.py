@@ -46,7 +46,7 @@ def value_at(values, key):
 
 
 def rows_of(folder):
-    """Those of a network of one stage are all of the joined one."""
+    """The rows of the history; if the network has one stage, all are rows of the joined network."""
     with (folder / "history.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     alone = {row["stage"] for row in rows} == {"1", "joined"} and \
@@ -60,7 +60,7 @@ class Reports(support.RunTest):
                               timeout=120)
 
     def page(self, folder, *options, plot=PLOT):
-        """The page, after all that holds for any."""
+        """The page, after the checks that apply to every page."""
         result = self.report(folder, *options, plot=plot)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         text = (folder / "report.html").read_text()
@@ -405,7 +405,7 @@ class Reports(support.RunTest):
         self.assertEqual([path.name for path in self.folder.glob(".report*")], [])
 
     def test_files_of_the_run_are_never_replaced(self):
-        """Whatever name they have, and also where there is none of them yet."""
+        """Under whatever name, and even if there is no such file yet."""
         folder = self.trained("sil")
         kept = folder / "checkpoints" / "step-000000020.h5"
         aside = folder / "parameters.h5.superseded"

@@ -167,7 +167,7 @@ class Search(support.RunTest):
             self.assertEqual([node for stage in plan["stages"] for node in stage["nodes"]], list(range(layers)))
 
     def test_nodes_and_choices(self):
-        """Both are of use, and the first line of the state knows them."""
+        """Both raise the throughput, and the results name the choices."""
         def best(search="", case=""):
             self.spec = self.write("spec.toml", f"""
 [search]

@@ -99,8 +99,8 @@ namespace {
 const char* const introduction = R"(# Deck reference
 
 Every section and key that a deck may hold. The page is generated from the program's own table of parameters, and a
-test keeps it current. Decks are [TOML 1.0](https://toml.io/en/v1.0.0). All keys except `network/layers` have a default;
-unknown keys, wrong types and values out of range are refused, with file, line and column.
+test keeps it current. Decks are [TOML 1.0](https://toml.io/en/v1.0.0). Keys that are required have no default. Unknown
+keys, wrong types and values out of range are refused, with file, line and column.
 
 On the command line, `section/key=value` (or `section.key=value`) replaces a value of the deck:
 `partita train DECK run/seed=3 strategy/cuts=[2,4]`.
@@ -120,9 +120,17 @@ std::string withoutQuotes(std::string text) {
   return text;
 }
 
+/// What a deck must give has no default; its meaning says so.
+std::string defaultOf(const Parameter& parameter) {
+  static const std::string required = "; required";
+  const std::string& text = parameter.text;
+  const bool given = text.size() > required.size() && text.substr(text.size() - required.size()) == required;
+  return given ? "" : code(tomlText(parameter));
+}
+
 std::string row(const Parameter& parameter) {
   const std::string allowed = parameter.allowed();
-  return "|" + cell(code(parameter.key)) + cell(parameter.typeName()) + cell(code(tomlText(parameter))) +
+  return "|" + cell(code(parameter.key)) + cell(parameter.typeName()) + cell(defaultOf(parameter)) +
          cell(allowed.empty() ? "" : code(withoutQuotes(allowed))) + cell(parameter.unit) +
          cell(parameter.text) + "\n";
 }

@@ -32,16 +32,16 @@ class Coordinator {
   /// The workers, with their ranks in the job.
   std::vector<WorkerCounts> reports() const { return _report.named(); }
   void showWorkers(std::int64_t step) const { _report.writeWorkers(step); }
-  /// Stops the time until `resume`.
+  /// Stops the clock until `resume`.
   void rest() { _state.seconds = _report.rest(); }
   /// After an evaluation, while all ranks are together.
   void evaluated(std::int64_t step, double loss);
 
  private:
-  /// A worker has `orders` while it works, and with them a `result` from when its gradient is known until it
-  /// has changed the model. A late worker has no orders: without `result` others have its batch, and with
-  /// `result` the batch counts as done while the worker still carries out `applying`. A failed worker has
-  /// neither orders nor a result and is not late; a lost worker has failed as well.
+  /// A worker has `orders` while it works. It also has a `result` from the moment at which its gradient is
+  /// known until it has changed the model. A late worker has no orders. If it has no `result`, others have
+  /// its batch; if it has one, its batch counts as done while the worker still carries out `applying`. A
+  /// failed worker has neither orders nor a result and is not late; a lost worker has failed as well.
   struct WorkerState {
     std::deque<WorkOrder> orders;     ///< to train, the oldest first: results come in this order
     std::vector<WorkOrder> unsent;    ///< the last ones of `orders`

@@ -1,6 +1,7 @@
 #include "partita/core/asynchronous.hpp"
 
 #include <filesystem>
+#include <stdexcept>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -46,6 +47,31 @@ TEST_CASE("Work that waits for an event sees the copies before it", "[core]") {
     to.copyOut(space, 0, size, found.data());
     CHECK(found == std::vector<Real>(values.begin(), values.end()));
     to.clear(space);
+  }
+}
+
+TEST_CASE("A thread that copies has no share in the buffers", "[core]") {
+  const StoredVector stored = fileOf(normals(size, 1));
+  const Vector buffer = vectorOf(Values(static_cast<std::size_t>(size), 0.0));
+  CopyStream copies(true);
+  for (int i = 0; i < 20; ++i) {
+    copies.load(stored, 0, buffer);
+    copies.save(buffer, stored, 0);
+    CHECK(buffer.use_count() == 1); // while some of the copies are under way
+  }
+}
+
+TEST_CASE("Copies end before their stream does, whatever else ends", "[core]") {
+  const Values values = normals(size, 1);
+  const StoredVector zeros = fileOf(Values(values.size(), 0.0)), last = fileOf(values);
+  const Vector buffer = vectorOf(Values(values.size(), 0.0));
+  try {
+    CopyStream copies(true);
+    for (int i = 0; i < 20; ++i) copies.load(zeros, 0, buffer);
+    copies.load(last, 0, buffer);
+    throw std::runtime_error("the end");
+  } catch (const std::runtime_error&) {
+    if (device_is_host) CHECK(buffer.data()[size - 1] == static_cast<Real>(values.back()));
   }
 }
 

@@ -67,11 +67,14 @@ BackgroundThread::BackgroundThread(bool threaded) : _queue(std::make_shared<Queu
 }
 
 BackgroundThread::~BackgroundThread() {
-  if (!_thread.joinable()) return;
-  if (std::uncaught_exceptions() > 0) {
+  if (_thread.joinable() && std::uncaught_exceptions() > 0)
     _thread.detach();
-    return;
-  }
+  else
+    finish();
+}
+
+void BackgroundThread::finish() {
+  if (!_thread.joinable()) return;
   {
     const std::lock_guard<std::mutex> lock(_queue->mutex);
     _queue->stop = true;
@@ -214,12 +217,26 @@ void Event::wait() const {
 
 Event::Event() : _point(std::make_shared<Point>()) {}
 
+namespace {
+
+/// The same memory, without a share in it: where Kokkos has no back end but Serial, it counts references
+/// without atomics, and two threads would lose some.
+Vector unmanaged(const Vector& values) {
+  return Vector(values.data(), values.size());
+}
+
+} // namespace
+
+CopyStream::~CopyStream() {
+  _thread.finish();
+}
+
 void CopyStream::load(const StoredVector& from, std::int64_t begin, const Vector& to) {
-  _thread.submit([space = _space, from, begin, to] { from.load(space, begin, to); });
+  _thread.submit([space = _space, from, begin, out = unmanaged(to)] { from.load(space, begin, out); });
 }
 
 void CopyStream::save(const Vector& from, const StoredVector& to, std::int64_t begin) {
-  _thread.submit([space = _space, from, to, begin] { to.save(space, begin, from); });
+  _thread.submit([space = _space, in = unmanaged(from), to, begin] { to.save(space, begin, in); });
 }
 
 } // namespace partita

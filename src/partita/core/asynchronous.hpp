@@ -24,6 +24,7 @@ class BackgroundThread {
   BackgroundThread& operator=(const BackgroundThread&) = delete;
 
   void submit(std::function<void()> job);
+  void finish(); ///< waits for the jobs, also during stack unwinding; afterwards there is no thread
 
  private:
   struct Queue;
@@ -39,7 +40,11 @@ class BackgroundThread {
 class CopyStream {
  public:
   explicit CopyStream(bool from_disk);
+  ~CopyStream(); ///< waits for copies of a thread
+  CopyStream(const CopyStream&) = delete;
+  CopyStream& operator=(const CopyStream&) = delete;
 
+  /// The buffers on the device must stay until the copies are complete; stored vectors are kept alive.
   void load(const StoredVector& from, std::int64_t begin, const Vector& to);
   void save(const Vector& from, const StoredVector& to, std::int64_t begin);
   const ExecSpace& space() const { return _space; } ///< on a GPU: of its stream

@@ -46,8 +46,8 @@ class BucketStream {
 
   std::vector<StoredVector> _vectors;
   std::int64_t _size, _bucket, _buckets;
-  std::optional<CopyStream> _in, _out; ///< only if any vector is not on the device
   std::array<BufferSet, sets> _sets;
+  std::optional<CopyStream> _in, _out; ///< only if any vector is not on the device; gone before the buffers
   Event _begin;
 };
 

@@ -11,7 +11,6 @@
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/cost/typical.hpp"
-#include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -232,13 +231,14 @@ double stepOf(const ExecSpace& space, const Communicator& world, const RunConfig
   return timeSteps(space, *model, quick, gemm).step;
 }
 
-/// For a deck whose ranks train at their own pace: overhead and speed of each, by the steps of its smallest
-/// and largest batch. Rank 0, which coordinates, has none.
+/// For a deck whose ranks are not in step: overhead and speed of each, by the steps of two batches. Rank 0,
+/// which coordinates, has none.
 void timeWorkers(const ExecSpace& space, const Communicator& world, const BenchSetting& setting,
                  const std::string& path, bool quick, Cluster& cluster) {
   const RunConfig deck = effective(loadDeck(path, {}));
-  if (!planOf(deck.strategy).atOwnPace()) return;
-  auto [small, large] = timedBatches(deck);
+  const auto batches = planOf(deck.strategy).timedBatches(deck);
+  if (!batches) return;
+  auto [small, large] = *batches;
   std::int64_t samples = 0;
   collectively(world, [&] { samples = loadData(deck.data, deck.run.seed, Need::labels_only).train.size(); });
   large = std::min(large, samples);

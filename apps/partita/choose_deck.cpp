@@ -38,7 +38,7 @@ std::optional<DeckChoice> choiceOf(const PlanTask& plan, const CostModel& model,
     checkTraining(run.config, plan.sets, run.partition, run.grid);
     RunConfig deck = model.task().program->deck();
     deck.strategy = run.config.strategy;
-    deck.run.decisions = deck.run.decisions && planOf(deck.strategy).atOwnPace();
+    deck.run.decisions = deck.run.decisions && planOf(deck.strategy).makesDecisions();
     return DeckChoice{prediction, parseDeck(writeDeck(deck), "the chosen deck")};
   } catch (const UserError&) {
     return {};

@@ -5,22 +5,15 @@
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/plan/strategy_plan.hpp"
-#include "partita/train/worker_forecast.hpp"
+#include "partita/strategy/strategy.hpp"
 
 #include <filesystem>
+#include <memory>
+#include <utility>
 
 #include "plan_task.hpp"
 
 namespace partita {
-
-namespace {
-
-void showWorkers(const WorkerForecast& forecast) {
-  Log::info("\n" + std::to_string(forecast.mix.workers.size() + 1) + " ranks; rank 0 coordinates");
-  for (const std::string& line : linesOf(forecast)) Log::info(line);
-}
-
-} // namespace
 
 bool predictsWorkers(const PredictArguments& arguments) {
   if (!arguments.strategies.empty() || arguments.mode == nameOf(CostMode::paper)) return false;
@@ -32,7 +25,7 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
   const RunConfig config = loadDeck(arguments.deck, arguments.overrides);
   const CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
   const std::string deck = std::filesystem::path(arguments.deck).stem().string();
-  std::vector<WorkerForecast> forecasts;
+  std::vector<std::pair<std::int64_t, std::shared_ptr<const RunForecast>>> forecasts; // by number of ranks
   std::vector<JsonObject> list;
   std::string reason;
   for (const std::int64_t number : ranks) {
@@ -42,14 +35,17 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
       reason = error.what();
       continue;
     }
-    forecasts.push_back(forecastWorkers(config, task, deck, number, cluster));
-    list.push_back(jsonOf(forecasts.back()));
+    forecasts.emplace_back(number, rulesOf(config.strategy).forecast(config, task, deck, number, cluster));
+    list.push_back(forecasts.back().second->json());
   }
   if (list.empty()) throw UserError(reason);
   file.write(listText(list));
   if (file.isStandardOutput()) return;
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
-  for (const WorkerForecast& forecast : forecasts) showWorkers(forecast);
+  for (const auto& [number, forecast] : forecasts) {
+    Log::info("\n" + std::to_string(number) + " ranks; rank 0 coordinates");
+    for (const std::string& line : forecast->lines()) Log::info(line);
+  }
 }
 
 } // namespace partita

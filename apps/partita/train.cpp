@@ -6,7 +6,7 @@
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/plan/strategy_plan.hpp"
-#include "partita/strategy/hogbatch/decisions.hpp"
+#include "partita/strategy/strategy.hpp"
 #include "partita/train/check_plans.hpp"
 #include "partita/train/restart.hpp"
 #include "partita/train/run_files.hpp"
@@ -32,16 +32,16 @@ RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_fil
   return parseDeck(RunFile(restart_file).facts().deck, restart_file, arguments.overrides);
 }
 
-/// A run of workers at their own pace is repeated by one rank, which makes no decisions.
+/// A run that made decisions is repeated by one rank, which makes none.
 void setReplay(const TrainArguments& arguments, RunConfig& deck) {
-  if (!planOf(deck.strategy).atOwnPace())
+  if (!planOf(deck.strategy).makesDecisions())
     throw UserError("--replay: needs a deck with strategy/kind 'hogbatch', not '" +
                     nameOf(deck.strategy.kind) + "'");
   if (!arguments.restart.empty())
     throw UserError("--replay: repeats a run from its beginning, so it cannot be used with -r");
   if (!regularFileExists(arguments.replay))
     throw UserError("--replay: '" + arguments.replay + "' does not exist");
-  repeatDecisions(deck, arguments.replay); // reads the file before results are discarded
+  rulesOf(deck.strategy).repeat(deck, arguments.replay); // reads the file before results are discarded
   std::error_code ignored;
   if (fs::equivalent(fs::weakly_canonical(arguments.replay, ignored).parent_path(), arguments.run_directory,
                      ignored))

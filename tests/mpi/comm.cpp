@@ -1,6 +1,6 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/chunks.hpp"
-#include "partita/comm/gradient_exchange.hpp"
+#include "partita/comm/gradient_reducer.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/message.hpp"
 #include "partita/comm/rank_places.hpp"

@@ -1,3 +1,4 @@
+#include "partita/comm/gradient_reducer.hpp"
 #include "partita/strategy/stage_updater.hpp"
 
 #include <cmath>

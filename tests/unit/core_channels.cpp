@@ -1,5 +1,5 @@
-#include "partita/core/channel_sums.hpp"
 #include "partita/core/image_layout.hpp"
+#include "partita/nn/channel_sums.hpp"
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"

@@ -4,6 +4,7 @@
 #include "partita/train/history.hpp"
 #include "partita/train/run_files.hpp"
 #include "partita/train/run_leftovers.hpp"
+#include "partita/train/set_aside.hpp"
 #include "partita/train/worker_history.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include "partita/comm/tags.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/plan/cost/collectives.hpp"
+#include "partita/plan/share.hpp"
 
 namespace partita {
 
@@ -47,8 +48,8 @@ bool AllReduce::advance() {
 }
 
 TypedSpan AllReduce::chunk(int index) const {
-  const int ranks = _peers.size(), at = index % ranks;
-  return _values.part(_values.size * at / ranks, _values.size * (at + 1) / ranks);
+  const Slice share = shareOf(_values.size, index % _peers.size(), _peers.size());
+  return _values.part(share.begin, share.end);
 }
 
 /// The sum of a chunk begins at the rank after the chunk's own, ends at that rank, and then goes round again.

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "partita/core/image_layout.hpp"
 #include "partita/data/batch_upload.hpp"
 #include "partita/data/dataset.hpp"
+#include "partita/plan/shape.hpp"
 
 #include <condition_variable>
 #include <exception>

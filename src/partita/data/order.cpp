@@ -19,14 +19,10 @@ std::vector<std::uint32_t> permutation(std::size_t n, std::uint64_t seed, std::u
   return permutation(n, RandomStream(seed, Stream::shuffle, epoch));
 }
 
-Slice replicaSlice(std::int64_t rows, int replica, int replicas) {
-  return {rows * replica / replicas, rows * (replica + 1) / replicas};
-}
-
 BatchReader::RowsOf trainingOrder(std::int64_t samples, std::uint64_t seed, std::int64_t batch, int replica,
                                   int replicas, std::int64_t first) {
   const std::int64_t steps = samples / batch;
-  const Slice slice = replicaSlice(batch, replica, replicas);
+  const Slice slice = shareOf(batch, replica, replicas);
   struct Cached {
     std::int64_t epoch = -1;
     std::vector<std::uint32_t> order;
@@ -56,7 +52,7 @@ BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts
       order(batch->number, batch->whole);
     }
     const std::vector<std::uint32_t>& rows = batch->whole.rows;
-    const Slice slice = replicaSlice(rows.size(), static_cast<int>(index % parts), static_cast<int>(parts));
+    const Slice slice = shareOf(rows.size(), index % parts, parts);
     out.rows.assign(rows.begin() + slice.begin, rows.begin() + slice.end);
     out.epoch = batch->whole.epoch;
   };
@@ -65,13 +61,13 @@ BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts
 BatchReader::RowsOf streamingOrder(std::int64_t samples, std::uint64_t seed, std::int64_t batch,
                                    int replicas) {
   const std::int64_t whole = samples / batch * batch;
-  const std::int64_t largest = (batch + replicas - 1) / replicas;
+  const std::int64_t largest = largestShare(batch, replicas);
   auto order = std::make_shared<const std::vector<std::uint32_t>>(permutation(samples, seed, 0));
   return [=](std::int64_t segment, BatchRows& out) {
     const std::int64_t in_batches = whole / batch * replicas;
     std::int64_t begin = 0, end = 0;
     if (segment < in_batches) {
-      const Slice slice = replicaSlice(batch, static_cast<int>(segment % replicas), replicas);
+      const Slice slice = shareOf(batch, segment % replicas, replicas);
       begin = segment / replicas * batch + slice.begin;
       end = segment / replicas * batch + slice.end;
     } else {
@@ -88,7 +84,7 @@ std::int64_t wholeBatchSegments(std::int64_t samples, std::int64_t batch, int re
 }
 
 std::int64_t streamingSegments(std::int64_t samples, std::int64_t batch, int replicas) {
-  const std::int64_t left = samples % batch, largest = (batch + replicas - 1) / replicas;
+  const std::int64_t left = samples % batch, largest = largestShare(batch, replicas);
   return wholeBatchSegments(samples, batch, replicas) + (left + largest - 1) / largest;
 }
 

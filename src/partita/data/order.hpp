@@ -2,6 +2,7 @@
 
 #include "partita/core/random.hpp"
 #include "partita/data/batch_reader.hpp"
+#include "partita/plan/share.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,23 +19,17 @@ std::vector<std::uint32_t> permutation(std::size_t n, std::uint64_t seed, std::u
 
 /// The rows of each batch and its epoch, as functions of the seed and of positions only.
 
-/// The part [begin, end) of a global batch for one replica; parts differ by one row at most.
-struct Slice {
-  std::int64_t begin = 0, end = 0;
-};
-Slice replicaSlice(std::int64_t rows, int replica, int replicas);
-
-/// Training: batch t is the replica's slice of the t-th batch of the run. Every epoch is a new permutation,
+/// Training: batch t is the replica's share of the t-th batch of the run. Every epoch is a new permutation,
 /// without its last partial batch; `first` is the position in the run of the reader's batch 0.
 BatchReader::RowsOf trainingOrder(std::int64_t samples, std::uint64_t seed, std::int64_t batch, int replica,
                                   int replicas, std::int64_t first);
 
-/// The batches of an order in parts, with the parts of a batch one after another: part i is slice i % parts
+/// The batches of an order in parts, with the parts of a batch one after another: part i is share i % parts
 /// of batch i / parts.
 BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts);
 
-/// One pass over all rows in the order of epoch 0, in segments no larger than one replica's slice: first the
-/// slices of each batch in turn, then the rows that training leaves out of this epoch.
+/// One pass over all rows in the order of epoch 0, in segments no larger than one replica's share: first the
+/// shares of each batch in turn, then the rows that training leaves out of this epoch.
 BatchReader::RowsOf streamingOrder(std::int64_t samples, std::uint64_t seed, std::int64_t batch,
                                    int replicas);
 /// Number of segments in one pass, and number of those that belong to whole batches.

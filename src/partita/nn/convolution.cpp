@@ -1,10 +1,10 @@
 #include "partita/nn/convolution.hpp"
 
 #include "partita/comm/part_exchange.hpp"
-#include "partita/core/channel_sums.hpp"
 #include "partita/core/packs.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
+#include "partita/nn/channel_sums.hpp"
 #include "partita/nn/initialise.hpp"
 
 #include <cmath>

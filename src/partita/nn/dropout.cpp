@@ -1,6 +1,7 @@
 #include "partita/nn/dropout.hpp"
 
 #include "partita/core/error.hpp"
+#include "partita/core/image_layout.hpp"
 #include "partita/core/packs.hpp"
 #include "partita/core/random.hpp"
 #include "partita/core/region.hpp"

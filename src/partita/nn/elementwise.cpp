@@ -1,5 +1,6 @@
 #include "partita/nn/elementwise.hpp"
 
+#include "partita/core/image_layout.hpp"
 #include "partita/core/packs.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "partita/core/image_layout.hpp"
 #include "partita/nn/layer.hpp"
+#include "partita/plan/shape.hpp"
 
 namespace partita {
 

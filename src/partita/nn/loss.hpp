@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/core/typed_matrix.hpp"
 #include "partita/nn/sil_labels.hpp"
 #include "partita/plan/layer_part.hpp"
 

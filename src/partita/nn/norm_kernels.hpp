@@ -1,10 +1,10 @@
 #pragma once
 
-#include "partita/core/channel_sums.hpp"
 #include "partita/core/packs.hpp"
 #include "partita/core/rows.hpp"
 #include "partita/core/typed_span.hpp"
 #include "partita/nn/activation.hpp"
+#include "partita/nn/channel_sums.hpp"
 
 #include <type_traits>
 

@@ -1,7 +1,7 @@
 #include "partita/nn/pool.hpp"
 
-#include "partita/core/channel_sums.hpp"
 #include "partita/core/region.hpp"
+#include "partita/nn/channel_sums.hpp"
 #include "partita/nn/pool_kernels.hpp"
 
 #include <vector>

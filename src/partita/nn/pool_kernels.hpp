@@ -1,8 +1,8 @@
 #pragma once
 
 #include "partita/core/channels.hpp"
-#include "partita/core/places.hpp"
 #include "partita/kernels/columns.hpp"
+#include "partita/nn/places.hpp"
 
 /// Kernels of the pooling layers. A work item of a host is a line of windows, or for gradients of places of
 /// the input, each of which gathers what it gets from the windows that contain it.

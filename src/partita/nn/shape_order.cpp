@@ -1,5 +1,7 @@
 #include "partita/nn/shape_order.hpp"
 
+#include "partita/core/image_layout.hpp"
+
 namespace partita {
 
 ShapeOrder::Copies ShapeOrder::copiesIn(const Pass& pass, std::int64_t rows) const {

@@ -1,6 +1,7 @@
 #include "partita/nn/sil_labels.hpp"
 
 #include "partita/core/error.hpp"
+#include "partita/core/image_layout.hpp"
 #include "partita/core/random.hpp"
 #include "partita/kernels/products.hpp"
 #include "partita/nn/initialise.hpp"

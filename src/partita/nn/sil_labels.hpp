@@ -1,7 +1,8 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
-#include "partita/core/image_layout.hpp"
+#include "partita/core/types.hpp"
+#include "partita/plan/shape.hpp"
 
 #include <vector>
 

@@ -38,8 +38,7 @@ std::int64_t microbatchesOf(const StrategySection& strategy, std::int64_t rows) 
 }
 
 std::int64_t microbatchRows(const StrategySection& strategy, std::int64_t rows) {
-  const std::int64_t count = microbatchesOf(strategy, rows);
-  return (rows + count - 1) / count;
+  return largestShare(rows, microbatchesOf(strategy, rows));
 }
 
 std::int64_t liveWindow(const StrategySection& strategy, int group, int groups, std::int64_t microbatches) {
@@ -62,7 +61,7 @@ RunLength planRunLength(const RunConfig& config, std::int64_t samples) {
                     " samples is larger than the training set of " + std::to_string(samples));
   }
   length.epoch_samples =
-      planOf(config.strategy).atOwnPace() ? samples : length.per_epoch * config.training.batch;
+      planOf(config.strategy).sharesBatches() ? length.per_epoch * config.training.batch : samples;
   length.steps = config.run.steps > 0 ? config.run.steps : stepsOf(config.run.epochs, length.per_epoch);
   planOf(config.strategy).setPhases(config.strategy, length);
   return length;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
+#include "partita/plan/share.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -9,11 +10,6 @@ namespace partita {
 
 /// How a pipeline of ranks divides a batch, as far as the deck alone decides. `group` counts the ranks of one
 /// replica from 0, `groups` is their number; a rank may have several stages.
-
-/// The most samples of a batch that one of its replicas has.
-inline std::int64_t largestShare(std::int64_t batch, std::int64_t replicas) {
-  return (batch + replicas - 1) / replicas;
-}
 
 /// Number of microbatches into which a replica's `rows` samples are split: as many as the deck says, but none
 /// of them empty.

@@ -183,7 +183,7 @@ std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, con
   const Precision own = config.run.precision, wire = sumPrecision(config.strategy);
   const std::int64_t gradients = parameters * numberBytes(own, device.real_bytes),
                      sent = numberBytes(wire, device.real_bytes);
-  const int replicas = planOf(config.strategy).atOwnPace() ? 1 : place.replicas,
+  const int replicas = planOf(config.strategy).sharesBatches() ? place.replicas : 1,
             ranks = replicas * (dividesPlaces(config.strategy) ? config.strategy.parts : 1);
   if (ranks == 1) return gradients;
   if (!device.host) return gradients + (device.device_sums && own != wire ? sent * parameters : 0);

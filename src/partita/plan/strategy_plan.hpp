@@ -6,6 +6,7 @@
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/stage_memory.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,12 @@ struct StageAdvice {
   std::string forgetting;   ///< a stage alone is better than the joined network
 };
 
+/// Meetings of replicas that learn alone.
+struct Meetings {
+  std::int64_t every = 0;     ///< steps; 0: replicas never learn alone
+  double copied_values = 0.0; ///< per parameter: as much memory traffic as copying this many values
+};
+
 /// What a strategy decides before training starts, and all that the rest of the program may ask about it: no
 /// other code tests which strategy runs. One stateless object per kind; `planOf` finds it.
 class StrategyPlan {
@@ -47,6 +54,11 @@ class StrategyPlan {
   virtual void checkRanks(const StrategySection&, int ranks) const { (void)ranks; }
   /// Do ranks train at their own pace, so that they can agree only when the first rank calls them together?
   virtual bool atOwnPace() const { return false; }
+  /// Does each replica get an equal share of every batch, and do all add up what they learn from it?
+  /// Otherwise the strategy hands out the samples of an epoch itself, to the last one.
+  virtual bool sharesBatches() const { return true; }
+  /// May a run log its decisions, so that another run can repeat them?
+  virtual bool makesDecisions() const { return false; }
   /// Does the run repeat the decisions of an earlier one? It reports none, and cannot be continued.
   virtual bool repeats(const StrategySection&) const { return false; }
   /// Does a run continue with the remaining ranks if ranks other than the first are lost?
@@ -108,10 +120,17 @@ class StrategyPlan {
   virtual void addTraining(StageMemory& memory, const StageBuffers& buffers, const StrategySection& section,
                            std::int64_t more_tapes) const = 0;
 
+  /// Two batch sizes whose times tell the overhead and the speed of a rank; nothing if ranks are in step.
+  virtual std::optional<std::pair<std::int64_t, std::int64_t>> timedBatches(const RunConfig&) const {
+    return {};
+  }
+
   /// Sets the phases of a run whose `steps` and `per_epoch` are set.
   virtual void setPhases(const StrategySection& section, RunLength& length) const;
   /// Do replicas differ between steps, so that a checkpoint must keep each of them?
   virtual bool replicasDiffer(const StrategySection&) const { return false; }
+  /// When they become equal again, and what that costs besides the messages.
+  virtual Meetings meetings(const StrategySection&) const { return {}; }
   /// Names of the vectors that checkpoints keep for a stage in addition to parameters, statistics and
   /// optimiser state. They are as long as the parameters, are stored where the optimiser state is, and are
   /// the same on all replicas.

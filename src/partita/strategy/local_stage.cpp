@@ -63,7 +63,7 @@ StageStorage storageOf(const RunConfig& config, const GivenMemory& given) {
 Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step) {
   Pass pass;
   pass.step = static_cast<std::uint64_t>(step);
-  pass.first_row = replicaSlice(config.training.batch, grid.replica(), grid.replicas()).begin;
+  pass.first_row = shareOf(config.training.batch, grid.replica(), grid.replicas()).begin;
   return pass;
 }
 

@@ -7,6 +7,10 @@
 
 namespace partita {
 
+void StrategyRules::repeat(RunConfig&, const std::string&) const {
+  PARTITA_FAIL("a strategy that makes no decisions");
+}
+
 void StrategyRules::leaveOut(const std::vector<int>&, const StrategySection&, const Communicator&,
                              MeetingState&) const {
   PARTITA_FAIL("a strategy that cannot lose ranks");

@@ -1,5 +1,6 @@
 #include "partita/strategy/replica_link.hpp"
 
+#include "partita/comm/gradient_reducer.hpp"
 #include "partita/data/order.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 
@@ -34,8 +35,8 @@ ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Gr
 }
 
 ReplicaLink ownGradients(const RunConfig& config, const Grid& grid) {
-  const Slice share = replicaSlice(config.training.batch, grid.replica(), grid.replicas());
-  return {std::make_unique<LocalGradient>(), grid.peers(), share.end - share.begin};
+  const Slice share = shareOf(config.training.batch, grid.replica(), grid.replicas());
+  return {std::make_unique<LocalGradient>(), grid.peers(), share.size()};
 }
 
 } // namespace partita

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "partita/plan/cost/cost_model.hpp"
 #include "partita/strategy/run_context.hpp"
+#include "partita/strategy/run_forecast.hpp"
 
 #include <memory>
 
@@ -50,6 +52,19 @@ class StrategyRules {
   /// Throws UserError unless the log has all decisions before the checkpoint, and the run with the effective
   /// deck `config` can go on with it. Changes nothing.
   virtual void checkLog(const RunConfig&, const LoggedRun&) const {}
+
+  /// Makes the run of a deck repeat the decisions in a log. Throws UserError if it cannot be read. Only for
+  /// strategies that make decisions.
+  virtual void repeat(RunConfig& deck, const std::string& log) const;
+
+  /// What to expect of a run on this many ranks of a cluster, at least two; null: its ranks are in step, and
+  /// the cost model predicts a step. `deck`: the name of its file without folder and suffix, "" if unknown.
+  virtual std::shared_ptr<const RunForecast> forecast(const RunConfig&, const CostTask&,
+                                                      const std::string& deck, std::int64_t ranks,
+                                                      const Cluster&) const {
+    (void)deck, (void)ranks;
+    return nullptr;
+  }
 
   /// Bytes of memory that all ranks of a node share. 0: it needs none.
   virtual std::int64_t windowBytes(const RunConfig&, const Partition&, int ranks) const {

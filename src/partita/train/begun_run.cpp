@@ -59,7 +59,7 @@ BegunRun::BegunRun(const ExecSpace& space, const Communicator& world, const RunC
 void BegunRun::predict() {
   const Plans& plans = setup.plans;
   predicted = predictedCost(setup.config, plans.sets, plans.partition, plans.grid);
-  workers = predictedWorkers(setup.config, plans.sets, plans.grid);
+  forecast = predictedRun(setup.config, plans.sets, plans.grid);
 }
 
 /// `file` empty: the run starts afresh, or from a state that its ranks have.

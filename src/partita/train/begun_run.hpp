@@ -7,8 +7,8 @@
 #include "partita/train/restart.hpp"
 #include "partita/train/run_directory.hpp"
 #include "partita/train/setup.hpp"
-#include "partita/train/worker_forecast.hpp"
 
+#include <memory>
 #include <optional>
 
 namespace partita {
@@ -36,7 +36,7 @@ struct BegunRun {
   Setup setup; ///< the first to be made and the last to end: its watchdog waits for all ranks
   Provenance provenance;
   std::optional<StepCost> predicted;
-  std::optional<WorkerForecast> workers;
+  std::shared_ptr<const RunForecast> forecast;
   RunLength length;
   Restart restart;
 

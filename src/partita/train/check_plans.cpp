@@ -15,7 +15,6 @@
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/forecast.hpp"
-#include "partita/train/worker_forecast.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -123,7 +122,7 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
   checkLength(config.run, planRunLength(config, sets.train.size()));
   checkClasses(sets.train);
   checkAugmentation(config.data, sets.shape);
-  if (config.training.batch < grid.replicas && !planOf(config.strategy).atOwnPace()) {
+  if (config.training.batch < grid.replicas && planOf(config.strategy).sharesBatches()) {
     throw UserError("training/batch: a batch of " + counted(config.training.batch, "sample") +
                     " leaves some of the " + std::to_string(grid.replicas) + " replicas without work");
   }
@@ -158,8 +157,8 @@ void dryRun(const RunConfig& deck, int ranks, const std::string& scratch) {
   showPartition(deck, config, partition, grid, deviceKind(chooseMessagePaths(config)));
   if (const auto predicted = predictedCost(config, sets, partition, grid))
     Log::info("# " + costLine(*predicted));
-  if (const auto workers = predictedWorkers(config, sets, grid))
-    for (const std::string& line : linesOf(*workers)) Log::info("# " + line);
+  if (const auto forecast = predictedRun(config, sets, grid))
+    for (const std::string& line : forecast->lines()) Log::info("# " + line);
   tryFiles(config, sets, partition, grid, scratch);
   Log::info("# dry run: nothing was trained");
 }

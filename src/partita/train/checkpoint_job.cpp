@@ -5,6 +5,7 @@
 #include "partita/io/output_file.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/train/run_files.hpp"
+#include "partita/train/set_aside.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -131,11 +131,11 @@ void Predictions::writeAll(const Grid& grid, const DataSets& sets, const Dataset
   });
   for (int replica = 0; replica < plan.replicas; ++replica) {
     const int rank = plan.rankAt(plan.groupOf(stages - 1), replica);
-    const Slice part = replicaSlice(samples, replica, plan.replicas);
+    const Slice part = shareOf(samples, replica, plan.replicas);
     if (rank == 0) {
       attempt([&] { _file->write(_logits.data(), _logits.size() * sizeof(float)); });
     } else {
-      const std::size_t bytes = static_cast<std::size_t>(part.end - part.begin) * values * sizeof(float);
+      const std::size_t bytes = static_cast<std::size_t>(part.size()) * values * sizeof(float);
       receiveChunks(grid.world(), rank, Tag::predictions, bytes, [&](const char* chunk, std::size_t count) {
         alive();
         attempt([&] { _file->write(chunk, count); });

@@ -7,6 +7,7 @@
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/strategy.hpp"
 
 #include <algorithm>
 #include <array>
@@ -62,6 +63,15 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
     cost.communication[nameOf(ExchangeKind::stage)] += idle;
   cost.memory = prediction.memory;
   return cost;
+}
+
+std::shared_ptr<const RunForecast> predictedRun(const RunConfig& config, const DataSets& sets,
+                                                const GridPlan& grid) {
+  if (config.run.cluster.empty() || !planOf(config.strategy).atOwnPace() || grid.ranks < 2) return nullptr;
+  const Cluster cluster = loadCluster(config.run.cluster);
+  CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size());
+  task.timing = cluster.timing("", task.program->parameters());
+  return rulesOf(config.strategy).forecast(config, task, "", grid.ranks, cluster);
 }
 
 StepCost measuredCost(const Grid& grid, double seconds, std::int64_t steps, int turns) {

@@ -3,8 +3,10 @@
 #include "partita/comm/grid.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/io/json.hpp"
+#include "partita/strategy/run_forecast.hpp"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -23,6 +25,10 @@ struct StepCost {
 /// cannot be read.
 std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
                                       const Partition& partition, const GridPlan& grid);
+
+/// The same for a run whose ranks are not in step; null if the deck names no cluster, or if they are in step.
+std::shared_ptr<const RunForecast> predictedRun(const RunConfig& config, const DataSets& sets,
+                                                const GridPlan& grid);
 
 /// The cost of a step of all stages: `seconds` for `steps` steps of the run, `turns` of which are a step of
 /// all stages if these train one after another, and the times that ranks have waited. Collective.

@@ -34,6 +34,12 @@ std::string firstBytes(const std::string& path, std::size_t count) {
   return start;
 }
 
+bool saysSomething(const std::string& path) {
+  constexpr std::size_t enough = 4096;
+  const std::string start = firstBytes(path, enough);
+  return start.size() == enough || start.find('\n') + 1 < start.size();
+}
+
 bool begins(const std::string& path, std::string_view mark) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;

@@ -45,6 +45,9 @@ std::string firstBytes(const std::string& path, std::size_t count);
 /// Returns whether the file begins with the mark. This includes an empty file, which a full disk may leave.
 bool begins(const std::string& path, std::string_view mark);
 
+/// Has the file more than one line? A history without rows is no loss.
+bool saysSomething(const std::string& path);
+
 /// Where a file with the name of one of our HDF5 files comes from: it may be removed only if it is proved to
 /// be ours. Throws UserError if it cannot be read, which proves nothing.
 enum class Origin { ours, damaged, foreign };

@@ -2,24 +2,16 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/comm/rank_places.hpp"
-#include "partita/comm/wait.hpp"
 #include "partita/config/names.hpp"
-#include "partita/core/asynchronous.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
-#include "partita/io/stage_tensors.hpp"
-#include "partita/io/write_run_file.hpp"
 #include "partita/plan/strategy_plan.hpp"
-#include "partita/train/write_watch.hpp"
+#include "partita/train/write_parameters.hpp"
 
-#include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <exception>
-#include <functional>
-#include <memory>
 #include <utility>
 
 namespace partita {
@@ -145,7 +137,7 @@ void addWorkers(JsonObject& json, const WorkerHistory& history, const std::vecto
 
 std::string textOf(const Summary& summary, const RunConfig& deck, const Partition& partition,
                    const Grid& grid, const Counters& counters, const WorkerHistory& workers,
-                   const std::optional<MeasuredUse>& measured) {
+                   const std::optional<ForecastCheck>& check) {
   JsonObject json;
   json.add("strategy", nameOf(deck.strategy.kind));
   for (const auto& [key, value] : planOf(deck.strategy).facts(deck.strategy)) json.add(key, value);
@@ -176,7 +168,8 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("peak_device_bytes", counters.device);
   json.add("peak_rss_bytes", counters.resident);
   addWorkers(json, workers, counters.places);
-  if (measured) addUses(json, expectedUse(summary.workers->forecast), *measured);
+  if (check)
+    for (const auto& [key, object] : check->entries) json.add(key, object);
   if (summary.predicted && summary.measured) addCosts(json, *summary.predicted, *summary.measured);
   json.add("warnings", Log::warnings());
   json.add("provenance", provenanceObject(summary.provenance));
@@ -207,76 +200,13 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
   if (summary.predicted && summary.measured) Log::info(costLine(*summary.predicted, *summary.measured));
 }
 
-/// Runs collective work on a file in a thread, if MPI allows that, so that this thread notices a file system
-/// that hangs. Throws what `work` throws, and RunError if the writing of PATH.partial makes no progress for
-/// `patience` seconds (0: never).
-void doWatched(const std::string& path, std::int64_t patience, const std::function<void()>& work) {
-  struct Progress {
-    std::atomic<bool> done{false};
-    std::exception_ptr failure;
-    LossWatch::Together together;
-  };
-  BackgroundThread thread(MpiEnvironment::threadsMayCall());
-  const auto progress = std::make_shared<Progress>();
-  thread.submit([progress, work] {
-    try {
-      work();
-    } catch (...) {
-      progress->failure = std::current_exception();
-    }
-    progress->done = true;
-  });
-  WriteWatch watch(path + ".partial", patience);
-  while (!progress->done) {
-    idleBriefly();
-    if (watch.stalled())
-      throw RunError(path + ": was not written within " + std::to_string(patience) + " s (run/watchdog)");
-  }
-  if (progress->failure != nullptr) std::rethrow_exception(progress->failure);
-}
-
-/// The fitted weights with which the joined network adds up its stages; empty if all are equal. Collective.
-std::vector<double> exitWeights(const Setup& setup) {
-  std::vector<double> weights(setup.plans.partition.stages.size(), 0.0);
-  for (const auto& local : setup.stages)
-    if (setup.grid.speaks())
-      weights[static_cast<std::size_t>(local->index())] = local->exit_weight.value_or(0.0);
-  setup.grid.world().sum(weights);
-  const bool fitted =
-      std::any_of(weights.begin(), weights.end(), [](double weight) { return weight != 0.0; });
-  return fitted ? weights : std::vector<double>{};
-}
-
-/// Writes `parameters.h5.partial`: like a checkpoint, with parameters and statistics alone.
-void writeParameters(const std::string& path, const RunFacts& facts, const Setup& setup) {
-  RunFileContent content;
-  content.facts = facts;
-  content.facts.exit_weights = exitWeights(setup);
-  for (const char* kind : {parameters_kind, statistics_kind}) {
-    for (const TensorRecord& tensor : networkTensors(setup.plans.partition, kind))
-      content.tensors.push_back(tensor);
-  }
-  content.parts.assign(content.tensors.size(), {});
-  std::vector<std::vector<Real>> copies;
-  const auto place = [&](const char* kind, const Stage& stage, const StoredVector& values) {
-    copies.emplace_back(static_cast<std::size_t>(values.size()));
-    values.copyOut(ExecSpace(), 0, values.size(), copies.back().data());
-    placeValues(content, kind, stage, copies.back().data());
-  };
-  for (const auto& local : setup.stages) {
-    if (setup.grid.replica() > 0) break;
-    place(parameters_kind, local->stage, local->stage.masters());
-    place(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
-  }
-  const Communicator comm = setup.grid.world().duplicate();
-  doWatched(path, setup.config.run.watchdog, [&] { writeRunFile(comm, path + ".partial", content, 0); });
-}
-
-/// What workers have done, for comparison with the forecast: on rank 0, if there is a forecast.
-std::optional<MeasuredUse> measuredWorkers(const Summary& summary, const Setup& setup,
+/// The forecast next to what workers have done: on rank 0, if there is a forecast.
+std::optional<ForecastCheck> checkForecast(const Summary& summary, const Setup& setup,
                                            const WorkerHistory& workers) {
-  if (!summary.workers || !workers.any() || workers.anyLost()) return {}; // it is that of other workers
-  return measuredUse(workers.latest(), static_cast<std::int64_t>(setup.plans.sets.train.size()));
+  if (summary.forecast == nullptr || !workers.any() || workers.anyLost())
+    return {}; // it is that of other workers
+  return summary.forecast->compare(workers.latest(),
+                                   static_cast<std::int64_t>(setup.plans.sets.train.size()));
 }
 
 /// Gathers the counters of all ranks, prints the result and writes `summary.json`. The parameters get their
@@ -286,13 +216,13 @@ void finishSummary(const Summary& summary, const Setup& setup, const Monitor& mo
                    const RunDirectory& directory) {
   const Partition& partition = setup.plans.partition;
   const Counters counters(setup.grid);
-  const std::optional<MeasuredUse> measured = measuredWorkers(summary, setup, monitor.workers());
+  const std::optional<ForecastCheck> check = checkForecast(summary, setup, monitor.workers());
   show(summary, setup.config, partition, counters);
-  if (measured) Log::info(comparisonLine(expectedUse(summary.workers->forecast), *measured));
+  if (check) Log::info(check->line);
   collectively(setup.grid.world(), [&] {
     if (!directory.exists() || setup.grid.world().rank() != 0) return;
     const std::string text =
-        textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), measured);
+        textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), check);
     for (const std::string& path : setForeignAside(directory.path(), {"parameters.h5", "summary.json"}))
       Log::warning("a file with the name of a result was renamed to " + path + "; the run did not write it");
     publishFile(directory.file("parameters.h5.partial"), directory.file("parameters.h5"));

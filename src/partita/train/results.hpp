@@ -8,8 +8,8 @@
 #include "partita/train/monitor.hpp"
 #include "partita/train/run_directory.hpp"
 #include "partita/train/setup.hpp"
-#include "partita/train/worker_forecast.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -23,7 +23,7 @@ struct Summary {
   RunLength length;
   Provenance provenance;
   std::optional<StepCost> predicted, measured; ///< of a step, with `run/cluster`
-  std::optional<WorkerForecast> workers;       ///< the same for workers that are not in step
+  std::shared_ptr<const RunForecast> forecast; ///< the same for ranks that are not in step; null: none
 };
 
 /// Completes the history of a finished run, writes `parameters.h5` and `summary.json` into its directory, if

@@ -2,6 +2,7 @@
 
 #include "partita/comm/mpi.hpp"
 #include "partita/train/run_files.hpp"
+#include "partita/train/set_aside.hpp"
 
 #include <memory>
 #include <string>

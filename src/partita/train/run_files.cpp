@@ -2,7 +2,6 @@
 
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
-#include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/own_files.hpp"
 #include "partita/train/run_leftovers.hpp"
@@ -18,63 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool keeps(const TakenOver& taken, Content content) {
-  switch (content) {
-  case Content::history:
-    return taken.history;
-  case Content::decisions:
-    return taken.decisions;
-  case Content::result:
-    return taken.results;
-  case Content::settings:
-    break;
-  }
-  return true;
-}
-
-std::string freeNameAside(const std::string& path) {
-  std::string aside = path + ".superseded";
-  for (int number = 2; exists(aside); ++number) aside = path + ".superseded-" + std::to_string(number);
-  return aside;
-}
-
-/// Removes a result that is proved to be ours; sets any other aside.
-void discard(const std::string& path, const std::string& kept) {
-  std::error_code ignored;
-  if (fs::equivalent(path, kept, ignored)) return; // the run begins with it
-  const bool hdf5 = fs::path(path).extension() == ".h5";
-  if (hdf5 && originOf(path) != Origin::ours) {
-    setAside(path);
-  } else {
-    fs::remove(path, ignored);
-  }
-}
-
-/// Returns whether there is more than one line: a history without rows is no loss.
-bool saysSomething(const std::string& path) {
-  constexpr std::size_t enough = 4096;
-  const std::string start = firstBytes(path, enough);
-  return start.size() == enough || start.find('\n') + 1 < start.size();
-}
-
 bool isLater(const std::string& path, const std::string& than) {
   return checkpointStep(path) > checkpointStep(than);
-}
-
-/// Renames a link; if `copied`, a copy of the file to which it leads takes its place.
-std::string setLinkAside(const std::string& path, bool copied) {
-  const std::string partial = path + ".partial";
-  std::error_code failure, ignored;
-  if (copied) fs::copy_file(path, partial, failure);
-  if (failure) {
-    fs::remove(partial, ignored);
-    failFile(partial, "cannot be written", failure.value());
-  }
-  if (copied) fs::permissions(partial, fs::perms::owner_write, fs::perm_options::add, ignored);
-  std::string aside = setAside(path);
-  if (copied) syncFile(partial);
-  if (copied) publishFile(partial, path);
-  return aside;
 }
 
 [[noreturn]] void failForeign(const std::string& path) {
@@ -186,53 +130,6 @@ void refuseForeignFiles(const std::string& run_directory) {
   if (exists(folder) && !fs::is_directory(folder, ignored)) failForeign(folder);
 }
 
-void discardResults(const std::string& run_directory, const std::string& kept) {
-  for (const OwnFile& file : own_files)
-    if (file.result() && isOurs(run_directory, file)) discard(run_directory + "/" + file.name, kept);
-  for (const std::string& path : checkpointsIn(run_directory)) discard(path, kept);
-}
-
-std::string setAside(const std::string& path) {
-  const std::string aside = freeNameAside(path);
-  std::error_code failure;
-  fs::rename(path, aside, failure);
-  if (failure) throw UserError("'" + path + "' cannot be renamed: " + failure.message());
-  return aside;
-}
-
-std::vector<std::string> setResultsAside(const std::string& run_directory, const TakenOver& taken) {
-  std::vector<std::string> moved;
-  for (const OwnFile& file : own_files) {
-    const std::string path = run_directory + "/" + file.name;
-    if (!keeps(taken, file.content) && isOurs(run_directory, file) && saysSomething(path))
-      moved.push_back(setAside(path));
-  }
-  return moved;
-}
-
-std::vector<std::string> setForeignAside(const std::string& run_directory,
-                                         const std::vector<std::string>& names) {
-  std::vector<std::string> moved;
-  for (const OwnFile& file : own_files) {
-    const std::string path = run_directory + "/" + file.name;
-    const bool wanted = std::find(names.begin(), names.end(), file.name) != names.end();
-    if (wanted && exists(path) && !isOurs(run_directory, file)) moved.push_back(setAside(path));
-  }
-  return moved;
-}
-
-std::vector<std::string> setLinksAside(const std::string& run_directory, const TakenOver& taken) {
-  std::vector<std::string> moved;
-  std::error_code ignored;
-  for (const OwnFile& file : own_files) {
-    const std::string path = run_directory + "/" + file.name;
-    const bool written_through = file.mark != hdf5_mark; // the others are renamed, which replaces a link
-    if (written_through && fs::is_symlink(path, ignored))
-      moved.push_back(setLinkAside(path, file.grows() && keeps(taken, file.content)));
-  }
-  return moved;
-}
-
 std::vector<StoredDeck> storedDecks(const std::string& run_directory, const std::string& last) {
   std::vector<std::string> files = checkpointsIn(run_directory);
   const std::string parameters = run_directory + "/parameters.h5";
@@ -247,15 +144,6 @@ std::vector<StoredDeck> storedDecks(const std::string& run_directory, const std:
     }
   }
   return decks;
-}
-
-std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than) {
-  std::vector<std::string> moved;
-  for (const std::string& path : checkpointsIn(run_directory)) {
-    if (!isLater(path, than)) break;
-    moved.push_back(setAside(path));
-  }
-  return moved;
 }
 
 std::string parameterFileOf(const std::string& path) {

@@ -4,7 +4,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
-#include "partita/train/run_files.hpp"
+#include "partita/train/set_aside.hpp"
 
 #include <algorithm>
 #include <cerrno>

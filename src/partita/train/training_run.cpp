@@ -170,7 +170,7 @@ Summary summaryOf(const ExecSpace& space, const Communicator& world, BegunRun& r
   summary.provenance = run.provenance;
   summary.predicted = run.predicted;
   summary.measured = measured;
-  summary.workers = run.workers;
+  summary.forecast = run.forecast;
   return summary;
 }
 

@@ -35,6 +35,19 @@ const WorkerTiming* Cluster::worker(const std::string& deck, std::int64_t parame
   return nullptr;
 }
 
+WorkerTiming workerTiming(std::int64_t small, double small_seconds, std::int64_t large,
+                          double large_seconds) {
+  const auto fewer = static_cast<double>(small), more = static_cast<double>(large);
+  WorkerTiming timing;
+  timing.samples_per_second = more / large_seconds;
+  const double difference = large_seconds - small_seconds;
+  const double overhead = small_seconds - fewer * difference / (more - fewer);
+  if (difference <= 0.0 || overhead <= 0.0) return timing;
+  timing.overhead = overhead;
+  timing.samples_per_second = (more - fewer) / difference;
+  return timing;
+}
+
 double Cluster::slowdown(double ranks) const {
   const auto factor = [this](double at) {
     Concurrency before{1, 1.0};

@@ -68,6 +68,9 @@ struct WorkerTiming {
   double overhead = 0.0; ///< seconds per batch
   double samples_per_second = 1.0;
 };
+/// Overhead and speed from the seconds of a smaller and a larger batch. Without overhead if a fixed part and
+/// one per sample cannot explain these.
+WorkerTiming workerTiming(std::int64_t small, double small_seconds, std::int64_t large, double large_seconds);
 
 /// A cluster as the cost model sees it. The defaults describe no machine in particular.
 struct Cluster {

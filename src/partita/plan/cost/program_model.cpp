@@ -55,7 +55,7 @@ class ProgramModel {
     _prediction.memory = _run.memory();
     switch (formOf(_prediction.strategy).order) {
     case RankOrder::meetings:
-      return localSgd();
+      return meetings();
     case RankOrder::stages_in_turn:
       return frozen();
     case RankOrder::stages_apart:
@@ -201,18 +201,13 @@ class ProgramModel {
     _prediction.epoch_idle = _prediction.steps * shared({compute - busiest});
   }
 
-  /// Seconds per parameter in a meeting of replicas that learn alone. Two kernels, the difference from the
-  /// last meeting and the step, read and write values; a copied value is read and written.
-  double meetingSeconds() const {
-    const bool nesterov = _run.config.strategy.local_sgd.outer == OuterStep::nesterov;
-    const double copied_values = (3.0 + (nesterov ? 6.0 : 4.0)) / 2.0;
-    return copied_values * bytes_per_item * _terms.cluster.seconds_per_copied_byte;
-  }
-
   /// Replicas of the whole network that sum their changes every few steps.
-  void localSgd() {
+  void meetings() {
     const StageTime& whole = _stages.front();
-    const double every = asReal(_run.config.strategy.local_sgd.every);
+    const Meetings meetings = _plan.meetings(_run.config.strategy);
+    const double every = asReal(meetings.every);
+    const double meeting_seconds = // per parameter
+        meetings.copied_values * bytes_per_item * _terms.cluster.seconds_per_copied_byte;
     BucketRule rule = bucketRule(_run.config);
     rule.late = false;
     std::vector<GradientLayer> idle = whole.layers; // nothing is computed meanwhile
@@ -224,7 +219,7 @@ class ProgramModel {
     const Exchange sums = sumsOf(idle, rule);
     const double passes = asReal(microbatchesOf(_run.config.strategy, _share));
     _prediction.epoch_compute =
-        _prediction.steps * (passes * whole.compute() + whole.update + values * meetingSeconds() / every);
+        _prediction.steps * (passes * whole.compute() + whole.update + values * meeting_seconds / every);
     _prediction.add({ExchangeKind::parameters, sums.messages / every, sums.bytes / every,
                      sums.seconds / every, sums.hidden / every});
     const Exchange norms = normsOf(whole, 0.0); // running statistics

@@ -58,19 +58,6 @@ std::pair<std::int64_t, std::int64_t> timedBatches(const RunConfig& config) {
   return range;
 }
 
-WorkerTiming workerTiming(std::int64_t small, double small_seconds, std::int64_t large,
-                          double large_seconds) {
-  const auto fewer = static_cast<double>(small), more = static_cast<double>(large);
-  WorkerTiming timing;
-  timing.samples_per_second = more / large_seconds;
-  const double difference = large_seconds - small_seconds;
-  const double overhead = small_seconds - fewer * difference / (more - fewer);
-  if (difference <= 0.0 || overhead <= 0.0) return timing;
-  timing.overhead = overhead;
-  timing.samples_per_second = (more - fewer) / difference;
-  return timing;
-}
-
 WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& task,
                     const Cluster& cluster) {
   const HogbatchSection& section = config.strategy.hogbatch;

@@ -19,9 +19,6 @@ std::size_t workerGroup(const HogbatchSection& section, std::size_t worker);
 /// Two batch sizes whose times give the overhead and the speed of a worker: the smallest and the largest, or
 /// the size and four times the size if batches do not change.
 std::pair<std::int64_t, std::int64_t> timedBatches(const RunConfig& config);
-/// Overhead and speed from the seconds of a smaller and a larger batch. Without overhead if a fixed part and
-/// one per sample cannot explain these.
-WorkerTiming workerTiming(std::int64_t small, double small_seconds, std::int64_t large, double large_seconds);
 
 /// What is known about the network of a deck besides the workers.
 struct MixTask {

@@ -1,6 +1,7 @@
 #include "partita/plan/hogbatch/virtual_clock.hpp"
 
 #include "partita/plan/hogbatch/batch_dispatcher.hpp"
+#include "partita/plan/share.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -106,9 +107,9 @@ class FreeCourse {
       course.staleness_sum += static_cast<double>(tau);
       course.staleness_max = std::max(course.staleness_max, tau);
       if (_updates != nullptr) {
-        const std::int64_t begin = batch.count * lane / lanes, end = batch.count * (lane + 1) / lanes;
-        _updates->push_back({_course.seconds, worker, _epoch, batch.first + begin, end - begin, _read[worker],
-                             factor == 0.0 ? -1 : _version, rate * factor});
+        const Slice share = shareOf(batch.count, lane, lanes);
+        _updates->push_back({_course.seconds, worker, _epoch, batch.first + share.begin, share.size(),
+                             _read[worker], factor == 0.0 ? -1 : _version, rate * factor});
       }
       if (factor == 0.0) continue;
       _course.progress += counted * rate * factor;

@@ -35,7 +35,7 @@ class MessageList {
   void sum(PartExchangeKind kind, std::int64_t values, int parts) {
     std::vector<std::int64_t> chunks;
     chunks.reserve(static_cast<std::size_t>(parts));
-    for (int i = 0; i < parts; ++i) chunks.push_back(values * (i + 1) / parts - values * i / parts);
+    for (int i = 0; i < parts; ++i) chunks.push_back(shareOf(values, i, parts).size());
     ring(kind, chunks, _part - 1);
     ring(kind, chunks, _part);
   }
@@ -145,11 +145,6 @@ void listBackward(const LayerPlan& layer, std::int64_t rows, MessageList& list) 
   if (plan.kind == PartStep::gather_reduce) list.reduce(chunksOf(plan, rows), plan.place);
 }
 
-/// Samples of share `index` of a division as even as possible: the first shares are larger.
-std::int64_t shareOf(std::int64_t samples, std::int64_t shares, std::int64_t index) {
-  return samples / shares + (index < samples % shares ? 1 : 0);
-}
-
 } // namespace
 
 PartTraffic& PartTraffic::operator+=(const PartTraffic& other) {
@@ -201,10 +196,10 @@ PartTraffic stepTraffic(const RunConfig& config, const Partition& partition, con
       const StagePlan own = partOfStage(stage, config.strategy, part);
       const bool input_gradient = kind != StepKind::own_losses && !stage.first();
       for (int replica = 0; replica < grid.replicas; ++replica) {
-        const std::int64_t share = shareOf(config.training.batch, grid.replicas, replica),
+        const std::int64_t share = shareOf(config.training.batch, replica, grid.replicas).size(),
                            count = joined ? microbatchesOf(config.strategy, share) : 1;
         for (std::int64_t i = 0; i < count; ++i)
-          sum += partTraffic(own, part, shareOf(share, count, i), real_bytes, input_gradient, !joined);
+          sum += partTraffic(own, part, shareOf(share, i, count).size(), real_bytes, input_gradient, !joined);
       }
     }
   }

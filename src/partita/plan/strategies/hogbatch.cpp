@@ -1,6 +1,7 @@
 #include "partita/config/names.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/strategies/pipeline.hpp"
 #include "partita/plan/strategies/table.hpp"
@@ -43,6 +44,8 @@ class HogbatchPlan final : public JointPlan {
   }
   void checkRanks(const StrategySection& section, int ranks) const override;
   bool atOwnPace() const override { return true; }
+  bool sharesBatches() const override { return false; }
+  bool makesDecisions() const override { return true; }
   bool repeats(const StrategySection& section) const override { return !section.hogbatch.replay.empty(); }
   bool toleratesLosses(const StrategySection& section) const override {
     return section.hogbatch.tolerate && !repeats(section);
@@ -58,6 +61,9 @@ class HogbatchPlan final : public JointPlan {
   }
   void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
                    std::int64_t classes) const override;
+  std::optional<std::pair<std::int64_t, std::int64_t>> timedBatches(const RunConfig& config) const override {
+    return partita::timedBatches(config);
+  }
   std::string course(const StrategySection&) const override { return "workers of one model"; }
   PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override;
   std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const override {

@@ -30,6 +30,12 @@ class LocalSgdPlan final : public JointPlan {
   }
 
   bool replicasDiffer(const StrategySection&) const override { return true; }
+  /// Two kernels, the difference from the last meeting and the step, read and write values; a copied value is
+  /// read and written.
+  Meetings meetings(const StrategySection& section) const override {
+    const bool nesterov = section.local_sgd.outer == OuterStep::nesterov;
+    return {section.local_sgd.every, (3.0 + (nesterov ? 6.0 : 4.0)) / 2.0};
+  }
   std::vector<std::string> keptStates(const StrategySection& section, const StagePlan&) const override {
     if (section.local_sgd.outer == OuterStep::average) return {"last_meeting"};
     return {"last_meeting", "outer_momentum"};

@@ -60,7 +60,7 @@ void PipelinePlan::checkStages(const StrategySection& section, const std::vector
 
 PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partition,
                               const GridPlan& grid) const {
-  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
+  const std::int64_t share = largestShare(config.training.batch, grid.replicas),
                      count = microbatchesOf(config.strategy, share);
   PlanNotes notes;
   notes.lines = trafficNotes(config, partition, grid);

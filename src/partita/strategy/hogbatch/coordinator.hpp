@@ -1,12 +1,9 @@
 #pragma once
 
-#include "partita/comm/mailbox.hpp"
-#include "partita/plan/hogbatch/batch_dispatcher.hpp"
 #include "partita/strategy/hogbatch/decisions.hpp"
 #include "partita/strategy/hogbatch/model_server.hpp"
+#include "partita/strategy/hogbatch/order_book.hpp"
 #include "partita/strategy/hogbatch/progress.hpp"
-
-#include <deque>
 
 namespace partita {
 
@@ -38,22 +35,6 @@ class Coordinator {
   void evaluated(std::int64_t step, double loss);
 
  private:
-  /// A worker has `orders` while it works. It also has a `result` from the moment at which its gradient is
-  /// known until it has changed the model. A late worker has no orders. If it has no `result`, others have
-  /// its batch; if it has one, its batch counts as done while the worker still carries out `applying`. A
-  /// failed worker has neither orders nor a result and is not late; a lost worker has failed as well.
-  struct WorkerState {
-    std::deque<WorkOrder> orders;     ///< to train, the oldest first: results come in this order
-    std::vector<WorkOrder> unsent;    ///< the last ones of `orders`
-    std::optional<WorkResult> result; ///< of its gradient, if that is not applied at once
-    bool late = false;                ///< has not answered in time
-    WorkOrder applying;               ///< only if late with `result`
-    bool failed = false;              ///< gets no more batches
-    bool lost = false;                ///< its process has died or was given up
-    Clock::time_point since;          ///< of its last order
-    double last = 0.0, longest = 0.0; ///< s, of its batches
-  };
-
   /// With `tolerate`, a worker is late when an order takes this many times as long as its longest recent one.
   static constexpr double batches_until_late = 50.0;
 
@@ -70,20 +51,14 @@ class Coordinator {
   std::size_t ordersOf(std::size_t worker) const;
   bool giveNext(std::size_t worker);
   void beginStep();
-  void give(std::size_t worker, const ExampleRange& range, const WorkOrder& order);
-  void sendOrders(std::size_t worker);
   std::vector<WorkResult> receive(std::size_t& worker);
   void takeNext();
   void take(std::size_t worker, const WorkResult& result);
   void takeAlone(std::size_t worker, const WorkResult& result);
   void takeInStep(std::size_t worker, const WorkResult& result);
-  void sendApply(std::size_t worker);
-  WorkResult applied(std::size_t worker, const WorkResult& result);
   void dropLateWorkers();
   void drop(std::size_t worker, const std::string& why);
   std::string nameOf(std::size_t worker) const;
-  bool anyLeft() const;
-  std::int64_t giveBack(std::size_t worker);
   bool dropLostWorkers(const std::set<int>& ranks);
   void lose(std::size_t worker);
   std::string settle(std::size_t worker);
@@ -94,11 +69,8 @@ class Coordinator {
   void applyNext();
   void endStep();
   void record(std::size_t worker, const WorkOrder& order, const WorkResult& result);
-  void endOrder(std::size_t worker);
   void look(bool more = false);
-  double nap() const;
   void report(std::int64_t step, bool last);
-  std::int64_t busyWorkers() const;
 
   const RunContext& _context;
   const HogbatchSection& _section;
@@ -110,8 +82,8 @@ class Coordinator {
   BatchController _controller;
   BatchDispatcher _dispatcher;
   RateScale _rates;
-  std::vector<WorkerState> _workers;
   HogbatchState _state;
+  OrderBook _orders;
   bool _meeting_wanted = false; ///< only returned batches are handed out
   std::size_t _applying = 0;    ///< synchronous: the next worker to apply its part
   std::int64_t _steps_done = 0; ///< synchronous: of this process

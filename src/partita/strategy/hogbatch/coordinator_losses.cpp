@@ -16,48 +16,33 @@ std::string Coordinator::nameOf(std::size_t worker) const {
 
 /// Gives the batch of a worker to others. A worker with `failed` gets no more batches.
 void Coordinator::drop(std::size_t worker, const std::string& why) {
-  WorkerState& own = _workers[worker];
+  WorkerOrders& own = _orders[worker];
   Log::warning(nameOf(worker) + why + "; its batch goes to other workers (strategy/tolerate)");
-  giveBack(worker);
+  _orders.giveBack(worker);
   own.result.reset();
   if (own.failed) _controller.lose(workerGroup(_section, worker), 1);
-  if (!anyLeft())
+  if (!_orders.anyLeft())
     throw RunError("all workers have failed: the loss is not finite (try a smaller optimiser/learning_rate)");
   handOut();
-}
-
-bool Coordinator::anyLeft() const {
-  return std::any_of(_workers.begin(), _workers.end(),
-                     [](const WorkerState& worker) { return !worker.failed; });
-}
-
-/// Returns how many examples others will get.
-std::int64_t Coordinator::giveBack(std::size_t worker) {
-  std::int64_t examples = 0;
-  for (const WorkOrder& order : _workers[worker].orders) examples += order.count;
-  _state.workers[worker].given_away += examples;
-  _dispatcher.giveBack(worker);
-  _workers[worker].orders.clear();
-  return examples;
 }
 
 /// Returns whether any worker is newly lost.
 bool Coordinator::dropLostWorkers(const std::set<int>& ranks) {
   bool any = false;
-  for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
-    if (_workers[worker].lost || ranks.count(static_cast<int>(_state.workers[worker].rank)) == 0) continue;
+  for (std::size_t worker = 0; worker < _orders.size(); ++worker) {
+    if (_orders[worker].lost || ranks.count(static_cast<int>(_state.workers[worker].rank)) == 0) continue;
     lose(worker);
     any = true;
   }
   if (!any) return false;
-  if (!anyLeft()) throw RunError("all workers are lost (strategy/tolerate)");
+  if (!_orders.anyLeft()) throw RunError("all workers are lost (strategy/tolerate)");
   _meeting_wanted = true; // the remaining ranks start again after they have finished their batches
   handOut();
   return true;
 }
 
 void Coordinator::lose(std::size_t worker) {
-  WorkerState& own = _workers[worker];
+  WorkerOrders& own = _orders[worker];
   WorkerCounts& counts = _state.workers[worker];
   _model.freeLockOf(static_cast<int>(counts.rank));
   const std::string batch = settle(worker);
@@ -74,37 +59,38 @@ void Coordinator::lose(std::size_t worker) {
 /// Decides what becomes of the batch of a lost worker. If it was told to change the model, shared memory
 /// shows whether it had begun. If so, the batch counts as done, because the change cannot be undone.
 std::string Coordinator::settle(std::size_t worker) {
-  WorkerState& own = _workers[worker];
+  WorkerOrders& own = _orders[worker];
   if (!own.result) {
-    const std::int64_t examples = giveBack(worker);
+    const std::int64_t examples = _orders.giveBack(worker);
     return examples == 0 ? "" : "; other workers get " + counted(examples, "example");
   }
   const WorkOrder order = own.late ? own.applying : own.orders.front();
   const SharedModel::Progress progress =
       _model.progressOf(static_cast<int>(_state.workers[worker].rank), order.number);
-  if (!own.late && !progress.begun) return "; other workers get " + counted(giveBack(worker), "example");
+  if (!own.late && !progress.begun)
+    return "; other workers get " + counted(_orders.giveBack(worker), "example");
   WorkResult result;
   result.applied = progress.applied;
-  record(worker, order, applied(worker, result));
-  if (!own.late) endOrder(worker);
+  record(worker, order, _orders.applied(worker, result));
+  if (!own.late) _orders.end(worker);
   if (progress.ended) return "; it had changed the model with its last batch";
   return "; it was changing the model with its last batch, which counts as done";
 }
 
 /// The worker was told to change the model and may still do so, so its batch does not go to others.
 void Coordinator::keepLateChange(std::size_t worker, const std::string& why) {
-  WorkerState& own = _workers[worker];
+  WorkerOrders& own = _orders[worker];
   Log::warning(nameOf(worker) + why +
                "; it may still change the model, and the others continue (strategy/tolerate)");
   own.applying = own.orders.front();
-  endOrder(worker);
+  _orders.end(worker);
   handOut();
 }
 
 void Coordinator::dropLateWorkers() {
   constexpr double shortest = 5.0; // s
-  for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
-    WorkerState& own = _workers[worker];
+  for (std::size_t worker = 0; worker < _orders.size(); ++worker) {
+    WorkerOrders& own = _orders[worker];
     const double limit = std::max(shortest, batches_until_late * own.longest);
     if (own.orders.empty() || secondsSince(own.since) < limit) continue;
     own.late = true;
@@ -121,12 +107,10 @@ void Coordinator::dropLateWorkers() {
 /// batch that counts as done, or if it may have to be given up. After a loss only the former counts: a worker
 /// that is still in the last meeting may wait for the lost one until it is told to leave.
 bool Coordinator::awaitsLate() const {
-  const bool any_lost =
-      std::any_of(_workers.begin(), _workers.end(), [](const WorkerState& worker) { return worker.lost; });
-  const bool gives_up = _context.losses != nullptr && !any_lost;
-  return std::any_of(_workers.begin(), _workers.end(), [gives_up](const WorkerState& worker) {
-    return worker.late && (worker.result || gives_up);
-  });
+  const bool gives_up = _context.losses != nullptr && !_orders.anyLost();
+  for (std::size_t worker = 0; worker < _orders.size(); ++worker)
+    if (_orders[worker].late && (_orders[worker].result || gives_up)) return true;
+  return false;
 }
 
 } // namespace partita

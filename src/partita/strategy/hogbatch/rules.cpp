@@ -7,6 +7,7 @@
 #include "partita/strategy/hogbatch/hogbatch.hpp"
 #include "partita/strategy/hogbatch/replay.hpp"
 #include "partita/strategy/hogbatch/run_state.hpp"
+#include "partita/strategy/hogbatch/worker_forecast.hpp"
 
 #include <algorithm>
 
@@ -30,6 +31,13 @@ class HogbatchRules final : public StrategyRules {
     if (repeats(config)) readUpdates(config, SampleProgress(config, length, samples));
   }
   void checkLog(const RunConfig& config, const LoggedRun& run) const override;
+  void repeat(RunConfig& deck, const std::string& log) const override { repeatDecisions(deck, log); }
+
+  std::shared_ptr<const RunForecast> forecast(const RunConfig& config, const CostTask& task,
+                                              const std::string& deck, std::int64_t ranks,
+                                              const Cluster& cluster) const override {
+    return std::make_shared<WorkerForecast>(config, task, deck, ranks, cluster);
+  }
 
   /// The model, from which workers read and which they change.
   std::int64_t windowBytes(const RunConfig& config, const Partition& partition, int ranks) const override {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/gradient_reducer.hpp"
 #include "partita/strategy/replicas.hpp"
 
 namespace partita {

@@ -6,11 +6,10 @@ NetworkWork::NetworkWork(const RunContext& context, std::vector<StageUpdater*> u
                          std::int64_t microbatches, std::int64_t live)
     : _context(context), _updaters(std::move(updaters)), _microbatches(microbatches),
       _live(static_cast<std::size_t>(live)) {
-  const Slice share =
-      replicaSlice(context.config.training.batch, context.grid.replica(), context.grid.replicas());
+  const Slice share = shareOf(context.config.training.batch, context.grid.replica(), context.grid.replicas());
   _first_row = share.begin;
-  _rows = share.end - share.begin;
-  const std::int64_t capacity = (_rows + microbatches - 1) / microbatches;
+  _rows = share.size();
+  const std::int64_t capacity = largestShare(_rows, microbatches);
   for (const auto& local : context.stages) {
     for (Live& each : _live) {
       // The stage's own tape is one of them; evaluations use it between steps.
@@ -31,12 +30,11 @@ void NetworkWork::begin(BatchReader& reader, std::uint64_t step) {
 }
 
 Slice NetworkWork::sliceOf(std::int64_t number) const {
-  return replicaSlice(_rows, static_cast<int>(number), static_cast<int>(_microbatches));
+  return shareOf(_rows, number, _microbatches);
 }
 
 std::int64_t NetworkWork::rows(std::int64_t number) const {
-  const Slice slice = sliceOf(number);
-  return slice.end - slice.begin;
+  return sliceOf(number).size();
 }
 
 Pass NetworkWork::passOf(std::int64_t number) const {

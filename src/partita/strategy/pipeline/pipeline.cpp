@@ -18,8 +18,8 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase,
   Grid& grid = context.grid;
   if (_replicas == nullptr) _replicas = std::make_unique<SummedReplicas>(context.config, grid);
   const StrategySection& strategy = context.config.strategy;
-  const Slice share = replicaSlice(context.config.training.batch, grid.replica(), grid.replicas());
-  const std::int64_t rows = share.end - share.begin;
+  const Slice share = shareOf(context.config.training.batch, grid.replica(), grid.replicas());
+  const std::int64_t rows = share.size();
   _microbatches = microbatchesOf(strategy, rows);
   const UpdateSchedule schedule{_steps, context.length.per_epoch,
                                 phase == RunPhase::recovery ? strategy.sil.recovery_rate : 1.0,

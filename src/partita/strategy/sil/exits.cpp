@@ -42,7 +42,7 @@ ExitTable readExits(const ExecSpace& space, const RunContext& context) {
                    });
   }
   const Slice share =
-      replicaSlice(static_cast<std::int64_t>(set.size()), context.grid.replica(), context.grid.replicas());
+      shareOf(static_cast<std::int64_t>(set.size()), context.grid.replica(), context.grid.replicas());
   const auto each = static_cast<std::int64_t>(set.labels_per_sample);
   table.labels.assign(set.labels.begin() + share.begin * each, set.labels.begin() + share.end * each);
   return table;

@@ -93,7 +93,7 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
         labelsOfCut(_context.config, _context.sets.classes, plan.inputs() / plan.positions, plan.index - 1,
                     layoutOf(plan.layers.front().in)),
         std::move(labels), mixesLabels(strategy.sil), strategy.sil.noise, _context.seed(), plan.index,
-        SyntheticSource::Place{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin, first,
+        SyntheticSource::Place{batch, shareOf(batch, grid.replica(), grid.replicas()).begin, first,
                                plan.positions},
         capacity);
   }

@@ -1,5 +1,6 @@
 #include "partita/strategy/sil/synthetic_source.hpp"
 
+#include "partita/core/image_layout.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/random.hpp"
 #include "partita/core/region.hpp"

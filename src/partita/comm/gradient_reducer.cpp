@@ -1,4 +1,4 @@
-#include "partita/comm/gradient_exchange.hpp"
+#include "partita/comm/gradient_reducer.hpp"
 
 #include "partita/core/region.hpp"
 

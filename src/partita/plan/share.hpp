@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+namespace partita {
+
+/// Consecutive samples or values [begin, end).
+struct Slice {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+
+/// Share `index` of samples or values: that of a replica in a batch, of a microbatch in the share of
+/// its replica, of a rank in a sum. Shares differ by one at most.
+inline Slice shareOf(std::int64_t count, std::int64_t index, std::int64_t shares) {
+  return {count * index / shares, count * (index + 1) / shares};
+}
+
+/// The size of the largest share.
+inline std::int64_t largestShare(std::int64_t count, std::int64_t shares) {
+  return (count + shares - 1) / shares;
+}
+
+} // namespace partita

@@ -112,16 +112,18 @@ TEST_CASE("One of the typical parts needs as much memory as any", "[plan]") {
   }
 }
 
-TEST_CASE("Ranks that do not fit are refused", "[plan]") {
-  CHECK(messageOf([] { dealStages(equalStages(2), 9, 2, 2); }) ==
-        "9 ranks do not fit 2 stages x 2 replicas x 2 parts; start stages x replicas x parts ranks, or fewer "
-        "ranks, which then share the stages");
-  CHECK(messageOf([] { planGrid(withReplicas(0), equalStages(2), 3); }) ==
-        "3 ranks do not fit 2 stages; start stages x replicas ranks, or at most as many ranks as stages");
-  CHECK(
-      messageOf([] { planGrid(withReplicas(2), equalStages(2), 3); }) ==
-      "3 ranks do not fit 2 stages x 2 replicas; start stages x replicas ranks, or at most as many ranks as "
-      "stages");
+TEST_CASE("Ranks that do not fit are refused with the numbers that do", "[plan]") {
+  const auto message = [](int ranks, int stages, int replicas, int parts) {
+    return messageOf([&] { dealStages(equalStages(stages), ranks, replicas, parts); });
+  };
+  CHECK(message(9, 2, 2, 2) ==
+        "9 ranks do not fit 2 stages x 2 replicas x 2 parts; start a multiple of 4 ranks, at most 8");
+  CHECK(message(3, 2, 0, 1) == "3 ranks do not fit 2 stages; start at most 2 ranks, or a multiple of 2");
+  CHECK(message(3, 2, 0, 2) ==
+        "3 ranks do not fit 2 stages x 2 parts; start a multiple of 2 ranks, at most 4, or a multiple of 4");
+  CHECK(message(3, 1, 0, 2) == "3 ranks do not fit 1 stage x 2 parts; start a multiple of 2 ranks");
+  CHECK(message(1, 1, 4, 1) == "1 rank does not fit 1 stage x 4 replicas; start 4 ranks");
+  CHECK(message(3, 2, 1, 1) == "3 ranks do not fit 2 stages x 1 replica; start at most 2 ranks");
 }
 
 TEST_CASE("Fewer ranks than stages share them out by their work", "[plan]") {

@@ -43,6 +43,20 @@ int GridPlan::groupOf(int stage) const {
   return group;
 }
 
+namespace {
+
+/// The numbers of ranks that a grid may have; `replicas` is 0 if they follow from the ranks.
+std::string fittingRanks(int stages, int replicas, int parts) {
+  const int each = std::max(1, replicas) * parts, all = stages * each; // ranks of a stage, and of all
+  const std::string multiple = "a multiple of ";
+  if (stages == 1) return replicas > 0 ? counted(each, "rank") : multiple + counted(each, "rank");
+  const std::string fewer = each == 1 ? "at most " + counted(all, "rank")
+                                      : multiple + counted(each, "rank") + ", at most " + std::to_string(all);
+  return replicas > 0 ? fewer : fewer + ", or " + multiple + std::to_string(all);
+}
+
+} // namespace
+
 GridPlan dealStages(const Partition& partition, int ranks, int replicas, int parts) {
   GridPlan grid;
   grid.ranks = ranks;
@@ -51,12 +65,11 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
   grid.replicas = replicas > 0 ? replicas : std::max(1, ranks / (grid.stages * parts));
   grid.groups = ranks / (grid.replicas * parts);
   if (grid.size() != ranks || grid.groups > grid.stages || grid.groups == 0) {
-    const std::string axes = std::string("stages x replicas") + (parts > 1 ? " x parts" : "");
-    throw UserError(
-        (ranks == 1 ? "1 rank does not fit " : std::to_string(ranks) + " ranks do not fit ") +
-        counted(grid.stages, "stage") + (replicas > 0 ? " x " + counted(replicas, "replica") : "") +
-        (parts > 1 ? " x " + counted(parts, "part") : "") + "; start " + axes + " ranks, or " +
-        (parts > 1 ? "fewer ranks, which then share the stages" : "at most as many ranks as stages"));
+    throw UserError((ranks == 1 ? "1 rank does not fit " : std::to_string(ranks) + " ranks do not fit ") +
+                    counted(grid.stages, "stage") +
+                    (replicas > 0 ? " x " + counted(replicas, "replica") : "") +
+                    (parts > 1 ? " x " + counted(parts, "part") : "") + "; start " +
+                    fittingRanks(grid.stages, replicas, parts));
   }
   grid.first_stage.push_back(0);
   const auto dealt = balancedCuts(grid.stages, grid.groups, [&](std::int64_t first, std::int64_t last, int) {

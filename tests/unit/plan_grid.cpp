@@ -123,6 +123,10 @@ TEST_CASE("Ranks that do not fit are refused with the numbers that do", "[plan]"
         "3 ranks do not fit 2 stages x 2 parts; start a multiple of 2 ranks, at most 4, or a multiple of 4");
   CHECK(message(3, 1, 0, 2) == "3 ranks do not fit 1 stage x 2 parts; start a multiple of 2 ranks");
   CHECK(message(1, 1, 4, 1) == "1 rank does not fit 1 stage x 4 replicas; start 4 ranks");
+  CHECK(
+      message(4, 2, 65536, 65536) ==
+      "4 ranks do not fit 2 stages x 65536 replicas x 65536 parts; start a multiple of 4294967296 ranks, at "
+      "most 8589934592");
   CHECK(message(3, 2, 1, 1) == "3 ranks do not fit 2 stages x 1 replica; start at most 2 ranks");
 }
 

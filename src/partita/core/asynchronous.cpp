@@ -219,8 +219,8 @@ Event::Event() : _point(std::make_shared<Point>()) {}
 
 namespace {
 
-/// The same memory, without a share in it: where Kokkos has no back end but Serial, it counts references
-/// without atomics, and two threads would lose some.
+/// The same memory, without a share in it: where Serial is the only back end, some versions of Kokkos count
+/// references to views and execution spaces without atomics, and two threads would lose some.
 Vector unmanaged(const Vector& values) {
   return Vector(values.data(), values.size());
 }
@@ -232,11 +232,11 @@ CopyStream::~CopyStream() {
 }
 
 void CopyStream::load(const StoredVector& from, std::int64_t begin, const Vector& to) {
-  _thread.submit([space = _space, from, begin, out = unmanaged(to)] { from.load(space, begin, out); });
+  _thread.submit([&space = _space, from, begin, out = unmanaged(to)] { from.load(space, begin, out); });
 }
 
 void CopyStream::save(const Vector& from, const StoredVector& to, std::int64_t begin) {
-  _thread.submit([space = _space, in = unmanaged(from), to, begin] { to.save(space, begin, in); });
+  _thread.submit([&space = _space, in = unmanaged(from), to, begin] { to.save(space, begin, in); });
 }
 
 } // namespace partita

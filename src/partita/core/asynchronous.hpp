@@ -12,8 +12,8 @@ namespace partita {
 /// after those of an OpenMP runtime would be confined to the core of the first of them.
 void useAllCores();
 
-/// A thread that executes jobs one after another. Jobs do not throw, and own what they use. Without a thread
-/// (`threaded` false) each job is executed on submission.
+/// A thread that executes jobs one after another. Jobs do not throw. They own what they use, unless its owner
+/// calls `finish` before that ends. Without a thread (`threaded` false) each job is executed on submission.
 class BackgroundThread {
  public:
   explicit BackgroundThread(bool threaded);
@@ -44,7 +44,7 @@ class CopyStream {
   CopyStream(const CopyStream&) = delete;
   CopyStream& operator=(const CopyStream&) = delete;
 
-  /// The buffers on the device must stay until the copies are complete; stored vectors are kept alive.
+  /// The buffers and the stored vectors must stay until the copies are complete.
   void load(const StoredVector& from, std::int64_t begin, const Vector& to);
   void save(const Vector& from, const StoredVector& to, std::int64_t begin);
   const ExecSpace& space() const { return _space; } ///< on a GPU: of its stream

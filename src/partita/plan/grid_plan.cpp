@@ -47,7 +47,7 @@ namespace {
 
 /// The numbers of ranks that a grid may have; `replicas` is 0 if they follow from the ranks.
 std::string fittingRanks(int stages, int replicas, int parts) {
-  const int each = std::max(1, replicas) * parts, all = stages * each; // ranks of a stage, and of all
+  const std::int64_t each = std::int64_t{std::max(1, replicas)} * parts, all = stages * each; // ranks
   const std::string multiple = "a multiple of ";
   if (stages == 1) return replicas > 0 ? counted(each, "rank") : multiple + counted(each, "rank");
   const std::string fewer = each == 1 ? "at most " + counted(all, "rank")
@@ -62,8 +62,9 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
   grid.ranks = ranks;
   grid.stages = static_cast<int>(partition.stages.size());
   grid.parts = parts;
-  grid.replicas = replicas > 0 ? replicas : std::max(1, ranks / (grid.stages * parts));
-  grid.groups = ranks / (grid.replicas * parts);
+  const std::int64_t of_a_replica = std::int64_t{grid.stages} * parts;
+  grid.replicas = replicas > 0 ? replicas : std::max(1, static_cast<int>(ranks / of_a_replica));
+  grid.groups = static_cast<int>(ranks / (std::int64_t{grid.replicas} * parts));
   if (grid.size() != ranks || grid.groups > grid.stages || grid.groups == 0) {
     throw UserError((ranks == 1 ? "1 rank does not fit " : std::to_string(ranks) + " ranks do not fit ") +
                     counted(grid.stages, "stage") +

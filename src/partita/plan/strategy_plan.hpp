@@ -54,8 +54,8 @@ class StrategyPlan {
   virtual void checkRanks(const StrategySection&, int ranks) const { (void)ranks; }
   /// Do ranks train at their own pace, so that they can agree only when the first rank calls them together?
   virtual bool atOwnPace() const { return false; }
-  /// Does each replica get an equal share of every batch, and do all add up what they learn from it?
-  /// Otherwise the strategy hands out the samples of an epoch itself, to the last one.
+  /// Does each replica get an equal share of every batch? Otherwise the strategy hands out the samples of an
+  /// epoch itself, to the last one.
   virtual bool sharesBatches() const { return true; }
   /// May a run log its decisions, so that another run can repeat them?
   virtual bool makesDecisions() const { return false; }

@@ -26,7 +26,8 @@ struct StepCost {
 std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
                                       const Partition& partition, const GridPlan& grid);
 
-/// The same for a run whose ranks are not in step; null if the deck names no cluster, or if they are in step.
+/// The same for a run whose ranks are not in step; null if they are, if the deck names no cluster, or on one
+/// rank. Throws UserError if the description cannot be read.
 std::shared_ptr<const RunForecast> predictedRun(const RunConfig& config, const DataSets& sets,
                                                 const GridPlan& grid);
 

@@ -74,7 +74,9 @@ std::string Coordinator::settle(std::size_t worker) {
   record(worker, order, _orders.applied(worker, result));
   if (!own.late) _orders.end(worker);
   if (progress.ended) return "; it had changed the model with its last batch";
-  return "; it was changing the model with its last batch, which counts as done";
+  return "; it was changing the model with its last batch, which counts as done: --replay can no longer "
+         "repeat "
+         "the run bit for bit";
 }
 
 /// The worker was told to change the model and may still do so, so its batch does not go to others.

@@ -109,9 +109,9 @@ class TwoBuilds(support.RunTest):
                 break  # about 0.9 if nothing else runs
         else:
             self.fail(f"slow worker, fast one, adaptive one: busy for {busy} of the time")
-        # Batches begin equal, so even adaptive ones give the slow worker less than half of the updates: 0.33 to 0.46.
+        # All batches begin with one size, so the slow worker makes less than half of the updates even if batches adapt.
         fixed, adaptive = (summaries[rule]["update_share"][0] for rule in ("fixed", "adaptive"))
-        self.assertAlmostEqual(fixed, FAST / (SLOW + FAST), delta=0.13)
+        self.assertAlmostEqual(fixed, FAST / (SLOW + FAST), delta=0.1)
         self.assertGreater(adaptive, fixed + 0.05)
         self.assertLess(adaptive, 0.6)
         slow, fast = (worker["batch_last"] for worker in summaries["adaptive"]["workers"][1:])

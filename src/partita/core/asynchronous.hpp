@@ -12,8 +12,9 @@ namespace partita {
 /// after those of an OpenMP runtime would be confined to the core of the first of them.
 void useAllCores();
 
-/// A thread that executes jobs one after another. Jobs do not throw. They own what they use, unless its owner
-/// calls `finish` before that ends. Without a thread (`threaded` false) each job is executed on submission.
+/// A thread that executes jobs one after another. Jobs do not throw. They own what they use, or the owner of
+/// the thread calls `finish` while that still exists. Without a thread (`threaded` false) each job is
+/// executed on submission.
 class BackgroundThread {
  public:
   explicit BackgroundThread(bool threaded);

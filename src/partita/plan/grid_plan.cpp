@@ -45,9 +45,10 @@ int GridPlan::groupOf(int stage) const {
 
 namespace {
 
-/// The numbers of ranks that a grid may have; `replicas` is 0 if they follow from the ranks.
+/// The numbers of ranks that a grid may have, `each` per stage that has ranks of its own. `replicas` is 0 if
+/// they follow from the ranks.
 std::string fittingRanks(int stages, int replicas, int parts) {
-  const std::int64_t each = std::int64_t{std::max(1, replicas)} * parts, all = stages * each; // ranks
+  const std::int64_t each = std::int64_t{std::max(1, replicas)} * parts, all = stages * each;
   const std::string multiple = "a multiple of ";
   if (stages == 1) return replicas > 0 ? counted(each, "rank") : multiple + counted(each, "rank");
   const std::string fewer = each == 1 ? "at most " + counted(all, "rank")

@@ -127,10 +127,10 @@ class StrategyPlan {
 
   /// Sets the phases of a run whose `steps` and `per_epoch` are set.
   virtual void setPhases(const StrategySection& section, RunLength& length) const;
-  /// Do replicas differ between steps, so that a checkpoint must keep each of them?
-  virtual bool replicasDiffer(const StrategySection&) const { return false; }
-  /// When they become equal again, and what that costs besides the messages.
+  /// When replicas that learn alone become equal, and what that costs besides the messages.
   virtual Meetings meetings(const StrategySection&) const { return {}; }
+  /// Do replicas differ between steps, so that a checkpoint must keep each of them?
+  bool replicasDiffer(const StrategySection& section) const { return meetings(section).every > 0; }
   /// Names of the vectors that checkpoints keep for a stage in addition to parameters, statistics and
   /// optimiser state. They are as long as the parameters, are stored where the optimiser state is, and are
   /// the same on all replicas.

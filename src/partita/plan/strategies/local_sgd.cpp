@@ -29,7 +29,6 @@ class LocalSgdPlan final : public JointPlan {
     }
   }
 
-  bool replicasDiffer(const StrategySection&) const override { return true; }
   /// Two kernels, the difference from the last meeting and the step, read and write values; a copied value is
   /// read and written.
   Meetings meetings(const StrategySection& section) const override {

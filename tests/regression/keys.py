@@ -445,7 +445,7 @@ STRATEGY = {
     "strategy/growth": Key("bounded", {**ADAPTIVE, "strategy/slowdown": [1, 5000], "run/epochs": 1}, (), ranks=3,
                            check=lambda base, run: (
         [max(base.workers("batch_last")), max(run.workers("batch_last"))], [160, 40])),
-    "strategy/beta": Key(1e-6, {**ADAPTIVE, "strategy/slowdown": []}, (), ranks=3,
+    "strategy/beta": Key(1e-6, {**ADAPTIVE, "strategy/slowdown": [], "run/epochs": 20}, (), ranks=3,
                          check=lambda _, run: (run.workers("batch_last")[0], 10)),
     "strategy/rate_cap": Key(0.5, HOGBATCH, ("hash", "rates"), ranks=2,
                              check=lambda base, run: ([2 * rate for rate in run.rates()], base.rates())),

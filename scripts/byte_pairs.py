@@ -6,9 +6,11 @@ bytes. Pairs do not cross the end of a word; the blank before a word belongs to 
 """
 
 import collections
+import gzip
 import os
 import re
 import sys
+import zlib
 
 
 def pairs_of(words):
@@ -57,8 +59,12 @@ def main():
     try:
         with open(sys.argv[1], "rb") as file:
             text = file.read()
-    except OSError as error:
-        sys.exit(f"byte_pairs.py: {error}")
+        if text.startswith(b"\x1f\x8b"):
+            text = gzip.decompress(text)
+    except (OSError, EOFError, zlib.error) as error:
+        sys.exit(f"byte_pairs.py: {sys.argv[1]}: {getattr(error, 'strerror', None) or error}")
+    if int(sys.argv[2]) <= 256:
+        sys.exit("byte_pairs.py: the bytes are 256 tokens; TOKENS must be larger")
     write(found_pairs(text, int(sys.argv[2])))
 
 

@@ -4,6 +4,13 @@
 set -euo pipefail
 program=$(realpath "${1:?which partita? For example build/openmp/bin/partita}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-"$program" info --deck >docs/deck-reference.md
-"$program" info --man >docs/man/partita.1
-"$program" info --completion bash >completions/partita.bash
+# A program that fails leaves the pages as they are.
+write() {
+  local page=$1
+  shift
+  "$program" info "$@" >"$page.new" || { rm "$page.new"; exit 1; }
+  mv "$page.new" "$page"
+}
+write docs/deck-reference.md --deck
+write docs/man/partita.1 --man
+write completions/partita.bash --completion bash

@@ -303,7 +303,7 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
   std::optional<OutputFile> file; // first, so that a bad path is reported before minutes of measuring
   collectively(world, [&] {
     if (world.rank() != 0) return;
-    for (const std::string& deck : arguments.decks) refuseInput(arguments.output, filesRead(deck, {}, ""));
+    for (const std::string& deck : arguments.decks) refuseOutput(arguments.output, filesRead(deck, {}, ""));
     if (arguments.output.empty()) return;
     file.emplace(arguments.output);
   });

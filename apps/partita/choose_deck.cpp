@@ -149,7 +149,7 @@ JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<Deck
 
 void chooseDeck(const DeckArguments& arguments) {
   const std::vector<std::string> inputs = filesRead(arguments.deck, arguments.overrides, arguments.cluster);
-  refuseInput(arguments.output, inputs);
+  refuseOutput(arguments.output, inputs);
   refuseSameOutput(arguments.output, arguments.json);
   OutputFile output(arguments.output); // first, so that a bad path is reported at once
   ResultFile file(arguments.json, inputs);

@@ -153,6 +153,15 @@ void show(const PlacedDeck& placed, double one_rank, const CostTask& task, const
   if (!arguments.output.empty()) showCommand(plan.ranks(), arguments.output);
 }
 
+std::string deckOf(const PlacedDeck& placed, const RunConfig& config) {
+  RunConfig result = placed.config;
+  result.strategy = placed.plan.strategy(config.strategy);
+  result.run.decisions = false; // only workers have them
+  std::string text = writeDeck(effective(result));
+  parseDeck(text, "the placed deck"); // which train must accept
+  return text;
+}
+
 } // namespace
 
 void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
@@ -161,7 +170,7 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   ResultFile file(arguments.json, inputs);
   std::optional<OutputFile> output;
   if (!arguments.output.empty()) {
-    refuseInput(arguments.output, inputs);
+    refuseOutput(arguments.output, inputs);
     output.emplace(arguments.output);
   }
   const Cluster cluster = clusterOf(arguments.cluster);
@@ -173,6 +182,10 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
     return true;
   });
   const std::optional<PlacedDeck> placed = placedDeck(series, config, ranks);
+  if (placed && output) {
+    output->write(deckOf(*placed, config));
+    output->commit();
+  }
   file.write(jsonOf(placed, config, alone.step).text());
   if (!placed) {
     if (!file.isStandardOutput())
@@ -182,14 +195,6 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
     return;
   }
   if (!file.isStandardOutput()) show(*placed, alone.step, series.task(), cluster, config, arguments);
-  if (!output) return;
-  RunConfig result = placed->config;
-  result.strategy = placed->plan.strategy(config.strategy);
-  result.run.decisions = false; // only workers have them
-  const std::string text = writeDeck(effective(result));
-  parseDeck(text, "the placed deck"); // which train must accept
-  output->write(text);
-  output->commit();
 }
 
 } // namespace partita

@@ -57,7 +57,7 @@ void refineCluster(const CalibrateArguments& arguments) {
   Cluster cluster = loadCluster(compared);
   std::optional<OutputFile> file;
   if (!arguments.output.empty()) {
-    for (const std::string& run : arguments.runs) refuseInput(arguments.output, filesReadFrom(run));
+    for (const std::string& run : arguments.runs) refuseOutput(arguments.output, filesReadFrom(run));
     file.emplace(arguments.output);
   }
   const std::vector<std::string> lines = refine(cluster, runs);

@@ -3,6 +3,7 @@
 #include "partita/core/log.hpp"
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/train/run_files.hpp"
 
 #include <optional>
 #include <string>
@@ -26,7 +27,7 @@ class ResultFile {
   ResultFile(const std::string& path, const std::vector<std::string>& inputs)
       : _standard_output(path == "-") {
     if (path.empty() || _standard_output) return;
-    refuseInput(path, inputs);
+    refuseOutput(path, inputs);
     _file.emplace(path);
   }
 

@@ -117,7 +117,7 @@ class CacheFile {
  public:
   CacheFile(std::string path, const std::string& input) : _path(std::move(path)) {
     if (_path.empty()) return;
-    refuseInput(_path, {input});
+    refuseOutput(_path, {input});
     _cache = stored();
     _known = _cache.size();
   }

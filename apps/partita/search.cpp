@@ -114,7 +114,7 @@ class StateFile {
             std::size_t width)
       : _path(std::move(path)), _first(state_format + std::move(hash)), _rows(rows), _width(width) {
     if (_path.empty()) return;
-    refuseInput(_path, inputs);
+    refuseOutput(_path, inputs);
     constexpr std::uint64_t most_bytes = std::uint64_t{1} << 32;
     if (regularFileExists(_path)) read(readTextFile(_path, most_bytes));
   }

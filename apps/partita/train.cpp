@@ -10,6 +10,7 @@
 #include "partita/train/check_plans.hpp"
 #include "partita/train/restart.hpp"
 #include "partita/train/run_files.hpp"
+#include "partita/train/run_leftovers.hpp"
 #include "partita/train/signals.hpp"
 #include "partita/train/training_run.hpp"
 
@@ -120,6 +121,9 @@ std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArgu
   if (isOver(world, arguments, plan)) return {};
   plan.directory.admit(world, plan.start);
   collectively(world, [&] {
+    if (plan.directory.exists() && world.rank() == 0)
+      for (const std::string& file : {arguments.deck, plan.start.file})
+        refuseLeftover(plan.directory.path(), file);
     plan.deck = deckOf(arguments, plan.start.file);
     if (!arguments.replay.empty()) setReplay(arguments, plan.deck);
     if (!arguments.dry_run && !plan.directory.exists()) checkOutputs(plan.deck.run);

@@ -1,6 +1,7 @@
 #include "partita/strategy/hogbatch/hogbatch.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/strategy/hogbatch/departure.hpp"
 
 #include <cmath>
 #include <filesystem>
@@ -323,6 +324,46 @@ TEST_CASE("The state of the workers is a list of numbers and back", "[hogbatch]"
   CHECK(found->reached[1].loss == 0.25);
   CHECK_FALSE(HogbatchState::from(numbers, 3, 2));
   CHECK_FALSE(HogbatchState::from({}, 2, 3));
+}
+
+TEST_CASE("Who is left after a loss has the groups, counts and unequal speeds of before", "[hogbatch]") {
+  const Communicator& world = everyone();
+  if (world.size() < 4) return; // two shared workers and a replica
+  StrategySection strategy;
+  strategy.hogbatch.shared_workers = 2;
+  strategy.hogbatch.slowdown = {2, 3, 5};
+  HogbatchState before;
+  before.groups.resize(2);
+  before.groups[0].lanes = 2;
+  before.groups[0].lanes_done = 1; // the other half of the group's batch is that of the lost worker
+  before.groups[1].size = 64;
+  before.workers.resize(3);
+  for (int worker = 0; worker < 3; ++worker)
+    before.workers[static_cast<std::size_t>(worker)].updates = worker;
+  const auto without = [&](const std::vector<int>& lost) {
+    MeetingState state;
+    state.numbers = before.numbers();
+    leaveWorkersOut(lost, strategy, world, state);
+    CHECK(state.lost.size() == lost.size());
+    return HogbatchState::from(state.numbers).value();
+  };
+  const HogbatchState one = without({2});
+  REQUIRE(one.groups.size() == 2);
+  CHECK(one.groups[0].lanes == 1);
+  CHECK(one.groups[0].lanes_done == 0);
+  REQUIRE(one.workers.size() == 2);
+  CHECK(one.workers[1].updates == 2);
+  CHECK(withoutWorkers(strategy, {2}).hogbatch.slowdown == std::vector<std::int64_t>{2, 5});
+
+  const HogbatchState both = without({1, 2});
+  REQUIRE(both.groups.size() == 1);
+  CHECK(both.groups[0].size == 64);
+  CHECK(both.workers.size() == 1);
+  CHECK(withoutWorkers(strategy, {1, 2}).hogbatch.shared_workers == 0);
+
+  const HogbatchState replica = without({3});
+  REQUIRE(replica.groups.size() == 1);
+  CHECK(replica.groups[0].lanes_done == 1);
 }
 
 } // namespace partita::test::hogbatch

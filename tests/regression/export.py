@@ -54,6 +54,9 @@ TEXT = ["data/kind=grammar", "data/classes=0", "data/sequence=12", "data/samples
         "strategy/labels=gaussian", tokens('{ type = "dense" }')]
 JOINT, TWO, THREE = "strategy/kind=joint", "strategy/cuts=[2]", ["strategy/stages=3", "strategy/cuts=[1,2]"]
 FOUR = ["strategy/stages=4", "strategy/cuts=flops"]
+IMAGE_AT_THE_END = """network/layers=[
+    { type = "conv2d", channels = 6, kernel = 3, stride = 2, activation = "relu" },
+    { type = "conv2d", channels = 10, kernel = 5 }]"""
 FREE = ["strategy/input=free", "strategy/temperature=3", "strategy/kappa=2"]
 
 # Overrides of the small deck, and how many re-encodings the joined network has.
@@ -83,6 +86,9 @@ NETWORKS = {
     "one_layer": ([JOINT, 'network/layers=[{ type = "dense", bias = false }]'], 0),
     "images": ([JOINT, IMAGES], 0),
     "images_sil": ([IMAGES, TWO, "run/epochs=1"], 0),
+    "image_at_the_end": ([JOINT, IMAGE_AT_THE_END], 0),
+    "image_at_the_end_sum": ([IMAGE_AT_THE_END, "strategy/cuts=[1]", "strategy/exits=sum"], 0),
+    "image_at_the_end_sil": ([IMAGE_AT_THE_END, "strategy/cuts=[1]"], 0),
     "images_free": ([IMAGES, "strategy/cuts=[3]", "strategy/input=free", "run/epochs=4"], 1),
     "windows_with_padding": ([JOINT, """network/layers=[
         { type = "conv2d", channels = 6, kernel = [3, 4], stride = [2, 1], padding = "same", dilation = [1, 2]},
@@ -391,6 +397,7 @@ class Outputs(support.RunTest):
                     with self.subTest(labels=labels, exits=exits, stages=stages):
                         self.check(deck, 0, ("--stages", str(stages)))
         self.check(("strategy/labels=orthogonal", "training/loss=mse", *FOUR), 0, ("--stages", "1"))
+        self.check((IMAGE_AT_THE_END, "strategy/cuts=[1]"), 0, ("--stages", "1"))
 
     def test_weights_of_exits(self):
         """Fitted weights of the whole network do not apply to one that ends early; a checkpoint has none."""

@@ -2,9 +2,12 @@
 
 import json
 import os
+import random
 import re
+import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import support
@@ -164,6 +167,9 @@ class Inputs(support.RunTest):
         self.assertWorked(run("plan", "calibrate", "--from", self.run_directory, "-o", refined))
 
 
+NETWORK = 'network/layers=[{ type = "dense", units = 64, activation = "relu" }, { type = "dense" }]'
+
+
 class Evaluations(support.RunTest):
     def accuracies(self, *overrides):
         result = run("evaluate", self.folder / "run", *overrides)
@@ -176,6 +182,57 @@ class Evaluations(support.RunTest):
         for own, other in zip(self.accuracies(), self.accuracies("run/seed=77"), strict=True):
             self.assertLess(abs(own - other), 15)
         self.assertGreater(max(self.accuracies("run/seed=77")), 60)
+
+    def test_both_spellings_of_a_key(self):
+        """The labels of the stages are those of the training, whatever seed makes the data."""
+        train(self.folder / "run", self.deck, "strategy/labels=gaussian", "run/epochs=8", "data/samples=2000")
+        found = self.accuracies("run/seed=7")
+        self.assertGreater(found[0], 40)
+        self.assertEqual(self.accuracies("run.seed=7"), found)
+
+    def test_the_test_set_of_the_run(self):
+        """A part of the training file: labels mean nothing, so only samples that were trained on are known."""
+        draw = random.Random(1)
+        rows = "".join(f"{draw.randrange(2)} " + " ".join(f"{j}:{draw.gauss(0, 1):.3f}" for j in range(1, 21)) + "\n"
+                       for _ in range(200))
+        self.write("all.svm", rows)
+        folder = self.folder / "svm"
+        train(folder, self.deck, "data/kind=libsvm", "data/train_file=all.svm", f"data/path={self.folder}",
+              "data/test_fraction=0.3", "data/classes=0", "data/samples=0", "data/test_samples=0", "run/epochs=30",
+              "training/batch=20", "strategy/kind=joint", NETWORK)
+        said = "the network may have been trained on its samples"
+
+        def evaluated(*overrides):
+            result = run("evaluate", folder, *overrides)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return float(re.search(r"joined network +([0-9.]+) %", result.stdout)[1]), said in result.stderr
+        own = evaluated()
+        self.assertLess(own[0], 75)
+        self.assertFalse(own[1])
+        self.assertEqual(evaluated("run/seed=7"), own)
+        self.assertEqual(evaluated("data/validation=0.2"), own)
+        for other in (("data/test_fraction=0.5",), ("data/samples=150",), ("data/test_fraction=0", "data/validation=0.3")):
+            self.assertTrue(evaluated(*other)[1], other)
+        self.assertFalse(evaluated("data/test_file=all.svm", "data/test_fraction=0")[1])
+        on = run("train", folder / "deck.toml", "run/seed=7", "-r", folder / "parameters.h5", "-d", self.folder / "on")
+        self.assertEqual(on.returncode, 0, on.stderr)
+        self.assertIn(said, on.stderr)
+
+    def test_labels_of_files_keep_their_meaning(self):
+        marks = [(label, i % 2) for label in (3, 10, -1) for i in range(12)]
+        lines = [f"{label} 1:{label} 2:{odd}" for label, odd in marks]
+        train_file = self.write("train.svm", "\n".join(lines) + "\n")
+        deck = (self.deck, "data/kind=libsvm", f"data/path={self.folder}", "data/classes=0", "data/samples=0",
+                "data/test_samples=0", "data/test_fraction=0", "run/epochs=60", "training/batch=12", NETWORK,
+                "data/standardise=feature", "strategy/kind=joint", "optimiser/learning_rate=0.01")
+        folder = self.folder / "svm"
+        train(folder, *deck, f"data/train_file={train_file.name}", f"data/test_file={train_file.name}")
+        self.write("few.svm", "\n".join(line for line in lines if not line.startswith("3 ")) + "\n")
+        few = run("evaluate", folder, "data/test_file=few.svm", "data/train_file=few.svm", "--predictions", self.folder / "p.npz")
+        self.assertDone(few)
+        self.assertIn("100.00 %", few.stdout)
+        with zipfile.ZipFile(self.folder / "p.npz") as archive:
+            self.assertEqual(archive.read("class_labels.npy")[-24:], struct.pack("<3q", -1, 3, 10))
 
     def test_exits_as_asked(self):
         train(self.folder / "run", self.deck, "strategy/exits=fitted", "data/validation=0.2", "run/epochs=4")

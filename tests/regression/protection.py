@@ -5,6 +5,7 @@ Nothing outside the test's own folder is written, and no device node is touched:
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -44,6 +45,15 @@ class Protected(support.RunTest):
     def assertWorked(self, result):
         """Warnings are allowed."""
         self.assertEqual(result.returncode, 0, result.stderr)
+
+    def with_fault(self, fault):
+        """The environment of a run with a fault."""
+        faults = os.environ.get("PARTITA_FAULTS", "")
+        if not faults:
+            self.skipTest("PARTITA_FAULTS does not name the library of faults")
+        # Sanitizers want to be loaded before the library of faults.
+        return {"LD_PRELOAD": faults, "PARTITA_FAULT": fault,
+                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
 
     def as_nobody(self, *arguments):
         """Where the test is run by root, who may read everything."""
@@ -230,6 +240,9 @@ class Plans(Protected):
             result = run("plan", command, self.deck, "--ranks", "2", "-o", self.folder / "a.toml", "--json",
                          self.folder / "." / "a.toml")
             self.assertUntouched(result, before, "two outputs have this name")
+        for one, other in (("x", "x.partial"), ("x.partial", "x"), ("x", "x.partial-2")):
+            self.assertUntouched(run("plan", "deck", self.deck, "--ranks", 1, "-o", self.folder / one, "--json",
+                                     self.folder / other), before, "under which it is written")
 
     def test_the_run_of_a_deck_is_not_overwritten(self):
         train(self.run_directory, self.deck)
@@ -493,6 +506,97 @@ class RunDirectories(Protected):
             self.assertRefused(run("train", self.deck, "-d", folder), name, "of an earlier run")
             self.assertEqual(contents(folder), before)
 
+    def test_a_table_that_cannot_be_read_keeps_its_rows(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10")
+        before = (self.run_directory / "history.csv").read_bytes()
+        result = run("train", self.deck, "run/epochs=3", "-d", self.run_directory, "-r", "latest",
+                     environment=self.with_fault("table:0:0"))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("history.csv: cannot be read: Input/output error", result.stderr)
+        self.assertEqual((self.run_directory / "history.csv").read_bytes(), before)
+
+    def test_results_that_may_not_be_removed_stay_together(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10")
+        kept = ("history.csv", "summary.json", "parameters.h5", "checkpoints/step-000000030.h5")
+        before = [(self.run_directory / name).read_bytes() for name in kept]
+        if os.geteuid() == 0:
+            for path in (self.run_directory, *self.run_directory.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+        (self.run_directory / "checkpoints").chmod(0o555)
+        result = self.as_nobody("train", self.deck, "run/epochs=3", "-d", self.run_directory, "--overwrite")
+        (self.run_directory / "checkpoints").chmod(0o755)
+        self.assertRefused(result, "step-", "cannot be removed: Permission denied")
+        self.assertEqual([(self.run_directory / name).read_bytes() for name in kept], before)
+
+    def test_a_run_does_not_remove_what_it_begins_with(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10")
+        folder = self.run_directory / "checkpoints"
+        (folder / "step-000000030.h5").rename(folder / "step-000000030.h5.partial")
+        shutil.copy(self.run_directory / "deck.toml", self.run_directory / "deck.toml.partial")
+        shutil.copy(self.deck, self.run_directory / "output_now")
+        partial, begin = folder / "step-000000030.h5.partial", ("-d", self.run_directory, "--overwrite")
+        before = contents(self.folder)
+        for command in ((self.deck, "-r", partial), (self.run_directory / "deck.toml.partial",),
+                        (self.run_directory / "output_now",)):
+            self.assertUntouched(run("train", *command, *begin), before, "a run in this directory would remove")
+
+    def test_a_checkpoint_that_is_a_link(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10")
+        (self.run_directory / "parameters.h5").unlink()
+        newest = self.run_directory / "checkpoints" / "step-000000030.h5"
+        newest.rename(self.folder / "elsewhere.h5")
+        newest.symlink_to(self.folder / "elsewhere.h5")
+        before = (self.folder / "elsewhere.h5").read_bytes()
+        result = run("train", self.deck, "run/epochs=3", "-d", self.run_directory, "-r", "latest")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("at step 30 of 45", result.stdout)
+        self.assertNotIn("superseded", result.stderr)
+        self.assertEqual((self.folder / "elsewhere.h5").read_bytes(), before)
+
+    def test_files_of_other_runs_are_no_outputs(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10")
+        other = self.folder / "other"
+        train(other, self.deck, "checkpoint/every=10")
+        before = contents(self.folder)
+        said = "has the name of a file of the run in this directory"
+        for name in ("history.csv", "deck.toml", ".partita.lock", "trace.json", "checkpoints", "checkpoints/step-000000030.h5",
+                     "checkpoints/step-000000099.h5", "checkpoints/step-000000099.h5.partial"):
+            self.assertUntouched(run("evaluate", self.run_directory, "--predictions", other / name), before, said)
+        for command in (("plan", "predict", self.deck, "--ranks", 1, "--json"), ("plan", "deck", self.deck, "--ranks", 1, "-o"),
+                        ("bench", "--quick", "--only", "mlp", "--json"), ("export", self.run_directory, "-o")):
+            self.assertUntouched(run(*command, other / "summary.json"), before)
+        name = self.run_directory / "checkpoints" / "step-000000099.h5"
+        self.assertUntouched(run("evaluate", self.run_directory, "--predictions", name), before, said)
+
+    def test_a_full_disk_is_noticed_before_a_checkpoint(self):
+        """A file needs space for its values and 1 MiB more."""
+        wide = 'network/layers=[{ type = "dense", units = 300, activation = "relu", repeat = 5 }, { type = "dense" }]'
+        for free, network, written in (("1000000", (), False), ("2000000", (), True), ("2000000", (wide,), False)):
+            for ranks in (1, 2):
+                with self.subTest(free=free, network=network, ranks=ranks):
+                    folder = self.folder / f"run-{free}-{len(network)}-{ranks}"
+                    result = run("train", self.deck, *network, "checkpoint/every=10", "-d", folder, ranks=ranks,
+                                 environment=self.with_fault(f"space:0:{free}"))
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    full = [line for line in complaints(result) if "the disk is full (" in line]
+                    self.assertEqual(len(full), 0 if written else 3, result.stderr)
+                    self.assertEqual(bool(support.checkpoints(folder)), written)
+                    self.assertTrue((folder / "parameters.h5").exists())
+
+    def test_contents_are_on_the_disk_before_their_name(self):
+        """Otherwise, after a crash of the machine, an empty file may have replaced a whole one."""
+        environment = self.with_fault("order:0:0")
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                folder = self.folder / f"run-{ranks}"
+                result = run("train", self.deck, "checkpoint/every=10", "-d", folder, ranks=ranks,
+                             environment=environment)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                named = sorted((Path(name).name, order) for order, name in
+                               re.findall(r"^faults: (.*synchronised) (.*\.h5)$", result.stderr, re.MULTILINE))
+                self.assertEqual(named, [(name, "synchronised") for name in (
+                    "parameters.h5", "step-000000010.h5", "step-000000020.h5", "step-000000030.h5")])
+
     def test_files_of_others_are_not_touched(self):
         own = self.write("deck.toml", "# my own comments\n" + support.SMALL_DECK)
         before = contents(self.folder)
@@ -601,13 +705,8 @@ class Unreadable(Protected):
             self.assertEqual(contents(self.folder), before)
 
     def test_a_disk_that_fails(self):
-        faults = os.environ.get("PARTITA_FAULTS", "")
-        if not faults:
-            self.skipTest("PARTITA_FAULTS does not name the library of faults")
         before = contents(self.folder)
-        # Sanitizers want to be loaded before the library of faults.
-        broken = {"LD_PRELOAD": faults, "PARTITA_FAULT": "disk:0:0",
-                  "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        broken = self.with_fault("disk:0:0")
         for arguments in (self.arguments, ("info", self.newest), ("evaluate", self.newest)):
             result = run(*arguments, environment=broken)
             self.assertEqual(result.returncode, 1, result.stderr)

@@ -175,7 +175,7 @@ class Elsewhere(support.RunTest):
     def test_as_many_samples_of_other_data_are_reported(self):
         _, checkpoint = self.kept()
         _, result = self.go_on(checkpoint, "data/noise=0.3")
-        self.assertIn("the training set has changed", result.stderr)
+        self.assertIn("was trained on features with another mean or deviation", result.stderr)
 
     def test_a_longer_run_continues_from_its_end(self):
         _, checkpoint = self.kept(every=STEPS)

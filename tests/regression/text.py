@@ -1,5 +1,6 @@
 """Networks on text: files and the built-in one, every strategy, replicas, restarts, and the messages."""
 
+import gzip
 import math
 import os
 import subprocess
@@ -114,6 +115,12 @@ class Text(support.RunTest):
             return subprocess.run([*script, text, count], stderr=subprocess.PIPE, text=True, timeout=60, check=False, **output)
         good = pairs("258")
         self.assertEqual((good.returncode, len(good.stdout.splitlines()), good.stderr), (0, 2, ""))
+        text = self.write("text.txt.gz", "")
+        text.write_bytes(gzip.compress((TEXT * 60).encode()))
+        self.assertEqual(pairs("258").stdout, good.stdout)
+        few = pairs("256")
+        self.assertEqual((few.returncode, few.stdout, few.stderr),
+                         (1, "", "byte_pairs.py: the bytes are 256 tokens; TOKENS must be larger\n"))
         for count in ("\u00b2", "-1", "9" * 5000):
             with self.subTest(count[:8]):
                 bad = pairs(count)

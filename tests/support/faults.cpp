@@ -1,8 +1,10 @@
 // Loaded with LD_PRELOAD: makes one call of a real run fail. PARTITA_FAULT=KIND:RANK:NUMBER. KIND is `lose`
 // (a message is never sent, and MPI reports success) or `fail` (MPI reports an error), where NUMBER counts
 // the matrices that the rank sends, from 1; `sync` (the first file that the rank synchronises with the disk
-// takes NUMBER seconds); `disk` (files whose names begin with "step-" cannot be read); or `count` (no call
-// fails; at its end the rank prints how many sums over ranks it has started).
+// takes NUMBER seconds); `disk` (files whose names begin with "step-" cannot be read); `table` (nor can
+// tables after their first block); `count` (no call fails; at its end the rank prints how many sums over
+// ranks it has started); `order` (no call fails; the process prints each file that is renamed, and whether
+// its contents were synchronised before); or `space` (NUMBER bytes are free in folders named "checkpoints").
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -15,7 +17,12 @@
 #include <cstring>
 #include <ctime>
 #include <dlfcn.h>
+#include <mutex>
+#include <string>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -50,14 +57,37 @@ bool isOfRank(int wanted) {
   return rank == wanted;
 }
 
-/// Returns whether the file is a checkpoint on a broken disk.
-bool isUnreadable(int file) {
-  if (std::strcmp(fault().kind, "disk") != 0) return false;
+std::string pathOf(int file) {
   std::array<char, 64> link{};
   std::array<char, 4096> path{};
   std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", file);
-  return readlink(link.data(), path.data(), path.size() - 1) > 0 &&
-         std::strstr(path.data(), "/step-") != nullptr;
+  return readlink(link.data(), path.data(), path.size() - 1) > 0 ? path.data() : "";
+}
+
+/// Returns whether the file is a checkpoint or a table on a broken disk.
+bool isUnreadable(int file) {
+  if (std::strcmp(fault().kind, "disk") == 0) return pathOf(file).find("/step-") != std::string::npos;
+  return std::strcmp(fault().kind, "table") == 0 && pathOf(file).find(".csv") != std::string::npos &&
+         lseek(file, 0, SEEK_CUR) > 0;
+}
+
+/// A file as it was when it was synchronised: what is written later changes its time.
+struct Synchronised {
+  ino_t file;
+  timespec changed;
+};
+std::mutex mutex; // checkpoints are written by a thread of their own
+std::vector<Synchronised> synchronised;
+
+bool wasSynchronised(const char* path) {
+  struct stat now {};
+  if (stat(path, &now) != 0) return false;
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const Synchronised& then : synchronised)
+    if (then.file == now.st_ino && then.changed.tv_sec == now.st_mtim.tv_sec &&
+        then.changed.tv_nsec == now.st_mtim.tv_nsec)
+      return true;
+  return false;
 }
 
 template <class Function>
@@ -94,14 +124,35 @@ extern "C" int fsync(int file) {
     announce();
     sleep(static_cast<unsigned>(fault().number));
   }
-  return fdatasync(file);
+  const int result = fdatasync(file);
+  struct stat now {};
+  if (std::strcmp(fault().kind, "order") == 0 && fstat(file, &now) == 0) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    synchronised.push_back({now.st_ino, now.st_mtim});
+  }
+  return result;
+}
+
+extern "C" int rename(const char* from, const char* to) {
+  static const auto real = original<int (*)(const char*, const char*)>("rename");
+  if (std::strcmp(fault().kind, "order") == 0)
+    std::fprintf(stderr, "faults: %s %s\n", wasSynchronised(from) ? "synchronised" : "NOT synchronised", to);
+  return real(from, to);
+}
+
+extern "C" int statvfs(const char* path, struct statvfs* found) {
+  static const auto real = original<int (*)(const char*, struct statvfs*)>("statvfs");
+  const int result = real(path, found);
+  if (result == 0 && std::strcmp(fault().kind, "space") == 0 && std::strstr(path, "checkpoints") != nullptr)
+    found->f_bavail = static_cast<fsblkcnt_t>(fault().number) / found->f_frsize;
+  return result;
 }
 
 extern "C" int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
                           MPI_Request* request) {
   static int sent = 0;
-  const bool of_files = std::strcmp(fault().kind, "sync") == 0 || std::strcmp(fault().kind, "disk") == 0;
-  if (of_files || !isOfRank(fault().rank) || type == MPI_BYTE || ++sent != fault().number)
+  const bool of_messages = std::strcmp(fault().kind, "lose") == 0 || std::strcmp(fault().kind, "fail") == 0;
+  if (!of_messages || !isOfRank(fault().rank) || type == MPI_BYTE || ++sent != fault().number)
     return PMPI_Issend(buffer, count, type, to, tag, comm, request);
   announce();
   *request = MPI_REQUEST_NULL;

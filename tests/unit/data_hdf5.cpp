@@ -145,6 +145,38 @@ TEST_CASE("Virtual HDF5 data sets read their sources, or are refused", "[data]")
   CHECK_THAT(messageFor(alone), ContainsSubstring("'source.h5': is virtual and refers to itself"));
 }
 
+TEST_CASE("Files from which HDF5 takes values count as data", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = sectionOf(folder);
+  section.test_file.clear();
+  const std::string raw = folder.write("raw", std::string(24, 'a'));
+  {
+    const std::array<hsize_t, 2> sizes{2, 3};
+    const Hdf5Writer file(folder.path("source.h5"));
+    const Hdf5Space space(H5Screate_simple(2, sizes.data(), nullptr));
+    const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_external(properties.get(), raw.c_str(), 0, H5F_UNLIMITED) >= 0);
+    const Hdf5Dataset set(H5Dcreate2(file.id(), "x", H5T_NATIVE_FLOAT, space.get(), H5P_DEFAULT,
+                                     properties.get(), H5P_DEFAULT));
+    REQUIRE(set);
+  }
+  Hdf5Writer(folder.path("labels.h5")).add("x", H5T_NATIVE_INT, {2}, std::vector<int>{0, 1});
+  {
+    Hdf5Writer file(folder.path("train.h5"));
+    file.addVirtual("features", H5T_NATIVE_FLOAT, {2, 3}, "source.h5");
+    file.addLink("labels", "labels.h5");
+  }
+  const std::vector<std::string> files = dataFiles(section);
+  const auto has = [&](const std::string& path) {
+    return std::find(files.begin(), files.end(), path) != files.end();
+  };
+  CHECK(has(folder.path("train.h5")));
+  CHECK(has(folder.path("source.h5")));
+  CHECK(has(folder.path("labels.h5")));
+  CHECK(has(raw));
+  CHECK(std::count(files.begin(), files.end(), raw) == 1);
+}
+
 TEST_CASE("Parts of an HDF5 data set that were never written are reported", "[data]") {
   const ScratchFolder folder;
   DataSection alone = sectionOf(folder);

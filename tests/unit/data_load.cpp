@@ -131,6 +131,23 @@ TEST_CASE("Fractions of the training set are those of the whole one", "[data]") 
   CHECK(sets.train.size() == 4);
 }
 
+TEST_CASE("A fraction that a double stores a little too small holds out the samples it means", "[data]") {
+  const ScratchFolder folder;
+  DataSection section;
+  section.kind = DataKind::libsvm;
+  section.path = folder.path();
+  section.train_file = "train";
+  std::string rows;
+  for (int i = 0; i < 100; ++i) rows += std::to_string(i % 2) + " 1:" + std::to_string(i + 1) + "\n";
+  folder.write("train", rows);
+  for (const int percent : {1, 7, 28, 29, 57, 58}) {
+    section.test_fraction = percent / 100.0;
+    CHECK(loadData(section, 1, Need::labels_only).test.size() == static_cast<std::size_t>(percent));
+  }
+  section.test_fraction = 0.299;
+  CHECK(loadData(section, 1, Need::labels_only).test.size() == 29);
+}
+
 TEST_CASE("Limits take the first samples and keep the classes of the file", "[data]") {
   const ScratchFolder folder;
   DataSection section = idxSection(folder);
@@ -142,6 +159,18 @@ TEST_CASE("Limits take the first samples and keep the classes of the file", "[da
   CHECK(sets.test.size() == 4);
   CHECK(sets.classes == 5);
   CHECK(sets.shift[0] == Approx(2.5));
+}
+
+TEST_CASE("A network trained on labels of a LIBSVM file finds them in other files", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = idxSection(folder);
+  const DataSets own = loadData(section, 1, Need::everything);
+  const TrainedInput trained{6, own.shape, own.shift, own.scale, {-3, 0, 1, 2, 3, 4}};
+  const DataSets sets = loadData(section, 1, Need::everything, &trained);
+  CHECK(sets.label_values == trained.label_values);
+  REQUIRE(sets.train.labels.size() == own.train.labels.size());
+  for (std::size_t i = 0; i < own.train.labels.size(); ++i)
+    CHECK(sets.train.labels[i] == own.train.labels[i] + 1);
 }
 
 TEST_CASE("Labels alone read no image, but check the counts", "[data]") {

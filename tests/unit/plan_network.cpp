@@ -72,6 +72,14 @@ TEST_CASE("Networks that do not fit are refused", "[plan]") {
           planNetwork(network({dense(5), dense(0, Activation::relu)}), {4}, 3);
         }) == "network/layers: the last layer must have no activation, because the loss includes one");
   CHECK(planNetwork(network({dense(3)}), {4}, 3).size() == 1); // the correct number may be given
+  LayerSpec convolution;
+  convolution.type = "conv2d";
+  convolution.convolution.channels = 3;
+  convolution.convolution.kernel = {{2, 2}};
+  CHECK(planNetwork(network({convolution}), {1, 2, 2}, 3).size() == 1); // one place
+  CHECK(messageOf([&] {
+          planNetwork(network({convolution}), {1, 3, 2}, 6);
+        }) == "network/layers: the output of the last layer, 3x2x1, is an image; add a dense layer");
 }
 
 TEST_CASE("Groups: shapes, costs, names and numbers of the layers inside", "[plan]") {

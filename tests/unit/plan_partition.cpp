@@ -150,6 +150,29 @@ TEST_CASE("Contents of device memory depend on the path of messages", "[plan]") 
   CHECK(gradientsOnDevice(true) == 4 * gradients);
 }
 
+TEST_CASE("Checkpoints need a copy of all that they write, except on devices", "[plan]") {
+  RunConfig config = bigConfig(1);
+  const auto copied = [&](OptimiserKind optimiser, StrategyKind strategy, OuterStep outer, bool host) {
+    config.optimiser.kind = optimiser;
+    config.optimiser.momentum = 0.9;
+    config.strategy.kind = strategy;
+    config.strategy.local_sgd.outer = outer;
+    const StagePlan stage = cut(config).stages[0];
+    const auto buffers = [&](std::int64_t every) {
+      config.checkpoint.every = every;
+      return stageMemory(stage, config, {0, 1, 2}, {4, host, !host, !host}).buffers;
+    };
+    REQUIRE(stage.storedValues() > 0);
+    return static_cast<double>(buffers(10) - buffers(0)) / static_cast<double>(4 * stage.storedValues());
+  };
+  constexpr auto joint = StrategyKind::joint, local = StrategyKind::local_sgd;
+  CHECK(copied(OptimiserKind::adamw, joint, OuterStep::average, true) == 3); // parameters and two moments
+  CHECK(copied(OptimiserKind::sgd, joint, OuterStep::average, true) == 2);
+  CHECK(copied(OptimiserKind::adamw, local, OuterStep::average, true) == 4); // and those of the last meeting
+  CHECK(copied(OptimiserKind::adamw, local, OuterStep::nesterov, true) == 5);
+  CHECK(copied(OptimiserKind::adamw, local, OuterStep::nesterov, false) == 0);
+}
+
 TEST_CASE("In a run of 16 bits, messages and the gradient of the input take half the memory",
           "[plan][half]") {
   RunConfig config = bigConfig(2);

@@ -98,6 +98,9 @@ struct DataSection {
   std::int64_t prefetch = 2;        ///< batches prepared ahead by a thread; 0: prepared on demand
   std::optional<std::int64_t> seed; ///< of generated data if not run/seed; not a key of decks
 
+  bool isGenerated() const {
+    return kind == DataKind::glyphs || kind == DataKind::grammar || kind == DataKind::noise;
+  }
   /// Is part of the training set used as the test set if the deck names no test file?
   bool splits() const { return kind == DataKind::libsvm || kind == DataKind::hdf5 || kind == DataKind::text; }
   bool testsOnValidationSet() const { return splits() && test_file.empty() && test_fraction == 0; }

@@ -4,7 +4,9 @@
 #include "partita/core/available_memory.hpp"
 #include "partita/core/error.hpp"
 #include "partita/data/gzip_file.hpp"
+#include "partita/data/hdf5_storage.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -166,6 +168,27 @@ void failWidth(const std::string& file, std::size_t width, const TrainedInput& t
                   " values, but the network was trained on " + std::to_string(trained.width()));
 }
 
+std::vector<std::int64_t> TrainedInput::labelsOfClasses() const {
+  if (!label_values.empty()) return label_values;
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(classes));
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+  return numbers;
+}
+
+std::vector<std::int32_t> rankLabels(const std::vector<std::int32_t>& labels, const std::string& file,
+                                     const std::vector<std::int64_t>& values) {
+  std::vector<std::int32_t> ranks;
+  ranks.reserve(labels.size());
+  for (const std::int32_t label : labels) {
+    const auto place = std::lower_bound(values.begin(), values.end(), label);
+    if (place == values.end() || *place != label)
+      throw UserError(file + ": label " + std::to_string(label) + " of sample " +
+                      std::to_string(ranks.size()) + " does not occur in the training set");
+    ranks.push_back(static_cast<std::int32_t>(place - values.begin()));
+  }
+  return ranks;
+}
+
 void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const std::string& origin) {
   requireMemory(static_cast<double>(samples) * bytes_per_sample,
                 origin + ": " + std::to_string(samples) + " samples (data/samples, data/test_samples)");
@@ -184,6 +207,11 @@ std::vector<std::string> dataFiles(const DataSection& section) {
     files.push_back(dataPath(section, *name));
     files.push_back(twinOf(files.back()));
   }
+  if (section.kind != DataKind::hdf5) return files;
+  for (const std::string* name : {&section.train_file, &section.test_file})
+    for (const std::string* dataset : {&section.features, &section.labels})
+      if (!name->empty())
+        for (std::string& file : filesBehind(dataPath(section, *name), *dataset)) files.push_back(file);
   return files;
 }
 

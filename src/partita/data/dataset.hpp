@@ -94,7 +94,7 @@ struct DataSets {
   std::vector<std::int64_t> shape; ///< of one sample, e.g. {1, 28, 28} or {122}; {128} tokens
   std::int64_t classes = 0;
   std::vector<float> shift, scale;        ///< one value, or one per feature
-  std::vector<std::int64_t> label_values; ///< libsvm: file labels of classes 0, 1, ...; otherwise empty
+  std::vector<std::int64_t> label_values; ///< labels of classes 0, 1, ... in the files; empty: the same
 
   std::int64_t width() const; ///< product of `shape`
 };
@@ -107,10 +107,17 @@ struct TrainedInput {
   std::vector<std::int64_t> label_values; ///< see DataSets
 
   std::size_t width() const { return static_cast<std::size_t>(valuesOf(shape)); } ///< values per sample
+  /// `label_values`, or if it is empty, the numbers of the classes.
+  std::vector<std::int64_t> labelsOfClasses() const;
 };
 
 /// Throws UserError: the samples of a file have another number of values than those of the training.
 [[noreturn]] void failWidth(const std::string& file, std::size_t width, const TrainedInput& trained);
+
+/// Replaces the labels of a file by their ranks among `values`, the labels of classes 0, 1, .... Throws
+/// UserError if a label is not among them.
+std::vector<std::int32_t> rankLabels(const std::vector<std::int32_t>& labels, const std::string& file,
+                                     const std::vector<std::int64_t>& values);
 
 /// Stages after the first one never use the features: their ranks load labels only.
 enum class Need { everything, labels_only };
@@ -145,7 +152,8 @@ void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const 
 /// `file` inside the folder `data/path`; an absolute `file` stays as it is.
 std::string dataPath(const DataSection& section, const std::string& file);
 
-/// All files that a deck may read as data: each with and without ".gz", whichever name the deck has.
+/// All files that a deck may read as data: each with and without ".gz", whichever name the deck has, and
+/// those from which HDF5 takes values of a named one.
 std::vector<std::string> dataFiles(const DataSection& section);
 
 } // namespace partita

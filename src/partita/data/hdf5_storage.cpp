@@ -181,7 +181,48 @@ void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std:
   sources.under_way.erase(key);
 }
 
+void addFilesBehind(const std::string& file, const std::string& name, std::set<std::string>& visited,
+                    std::vector<std::string>& found) {
+  const Hdf5File opened(H5Fis_hdf5(file.c_str()) > 0 ? H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)
+                                                     : -1);
+  const Hdf5Dataset dataset(opened ? H5Dopen2(opened.get(), name.c_str(), H5P_DEFAULT) : -1);
+  const Hdf5List properties(dataset ? H5Dget_create_plist(dataset.get()) : -1);
+  if (!properties || !visited.insert(file + '\0' + name).second) return;
+  // HDF5 follows links, so the data set may be in another file.
+  const std::string home =
+      nameFrom([&](char* to, std::size_t size) { return H5Fget_name(dataset.get(), to, size); });
+  if (home != file) found.push_back(home);
+  for (int part = 0; part < H5Pget_external_count(properties.get()); ++part) {
+    std::array<char, 4096> raw{};
+    if (H5Pget_external(properties.get(), part, raw.size() - 1, raw.data(), nullptr, nullptr) >= 0)
+      found.emplace_back(raw.data());
+  }
+  std::size_t parts = 0;
+  if (H5Pget_layout(properties.get()) != H5D_VIRTUAL || H5Pget_virtual_count(properties.get(), &parts) < 0)
+    return;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::string source = nameFrom([&](char* to, std::size_t size) {
+      return H5Pget_virtual_filename(properties.get(), part, to, size);
+    });
+    const std::string inside = nameFrom([&](char* to, std::size_t size) {
+      return H5Pget_virtual_dsetname(properties.get(), part, to, size);
+    });
+    const std::string place = findSource(source, home);
+    if (place.empty()) continue;
+    found.push_back(place);
+    addFilesBehind(place, inside, visited, found);
+  }
+}
+
 } // namespace
+
+std::vector<std::string> filesBehind(const std::string& file, const std::string& dataset) {
+  const Hdf5Silence silence;
+  std::set<std::string> visited;
+  std::vector<std::string> found;
+  addFilesBehind(file, dataset, visited, found);
+  return found;
+}
 
 void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std::string& place) {
   Sources sources;

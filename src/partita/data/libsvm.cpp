@@ -159,20 +159,6 @@ Samples samplesOf(LibsvmFile& file, std::size_t width, std::int64_t limit) {
   return Samples(width, withZeros(rows, width));
 }
 
-/// Replaces each label by its rank among the distinct training labels.
-std::vector<std::int32_t> rankLabels(const LibsvmFile& file, const std::vector<std::int64_t>& distinct) {
-  std::vector<std::int32_t> ranks;
-  ranks.reserve(file.text.labels.size());
-  for (const std::int32_t label : file.text.labels) {
-    const auto place = std::lower_bound(distinct.begin(), distinct.end(), label);
-    if (place == distinct.end() || *place != label)
-      throw UserError(file.name + ": label " + std::to_string(label) + " of sample " +
-                      std::to_string(ranks.size()) + " does not occur in the training set");
-    ranks.push_back(static_cast<std::int32_t>(place - distinct.begin()));
-  }
-  return ranks;
-}
-
 std::vector<std::int64_t> distinctLabels(const std::vector<std::int32_t>& all) {
   std::vector<std::int64_t> labels(all.begin(), all.end());
   std::sort(labels.begin(), labels.end());
@@ -192,14 +178,13 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
   LibsvmFile test = tested ? readFile(dataPath(section, section.test_file)) : LibsvmFile{};
   std::size_t width = std::max(train.text.width, test.text.width);
   if (width == 0) throw UserError(train.name + ": contains labels, but no features");
-  const bool known = trained != nullptr && !trained->label_values.empty();
-  if (known) {
+  if (trained != nullptr) {
     for (const LibsvmFile* const file : {&train, &test})
       if (file->text.width > trained->width()) failWidth(file->name, file->text.width, *trained);
     width = trained->width(); // the last features may be missing in a file
   }
   const std::vector<std::int64_t> distinct =
-      known ? trained->label_values : distinctLabels(train.text.labels);
+      trained != nullptr ? trained->labelsOfClasses() : distinctLabels(train.text.labels);
   if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)
     throw UserError(train.name + ": " + std::to_string(distinct.size()) +
                     " distinct labels, but data/classes is " + std::to_string(section.classes));
@@ -207,7 +192,7 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
   LoadedSets sets;
   sets.label_values = distinct;
   const auto fill = [&](LoadedSet& set, LibsvmFile& file, std::int64_t limit) {
-    set.labels = rankLabels(file, distinct);
+    set.labels = rankLabels(file.text.labels, file.name, distinct);
     set.shape = {static_cast<std::int64_t>(width)};
     set.features_source = set.labels_source = file.name;
     if (need == Need::everything) set.features = samplesOf(file, width, limit);

@@ -205,8 +205,10 @@ Dataset splitOff(Dataset& train, double fraction, std::size_t all, const std::st
                  std::uint32_t draw) {
   if (fraction == 0.0) return {};
   const std::size_t samples = train.size();
-  const auto held_out =
-      std::max<std::size_t>(1, static_cast<std::size_t>(fraction * static_cast<double>(all)));
+  // The product of a decimal fraction may come out a little below a whole number: 0.29 x 100 is 28.999....
+  const double product =
+      fraction * static_cast<double>(all) * (1.0 + 4.0 * std::numeric_limits<double>::epsilon());
+  const auto held_out = std::max<std::size_t>(1, static_cast<std::size_t>(product));
   if (held_out >= samples)
     throw UserError(key + ": of " + counted(static_cast<std::int64_t>(samples), "sample") +
                     ", none is left for training");
@@ -256,10 +258,26 @@ void checkShape(const Shape& shape, const TrainedInput& trained, const std::stri
                     ", but the network was trained on " + joined(trained.shape, " x "));
 }
 
+/// Labels of files and tokens have the meaning that they had in the training.
+void asTrained(LoadedSets& loaded, const DataSection& section, const TrainedInput& trained) {
+  if (loaded.vocabulary > 0) {
+    if (section.classes == 0 && loaded.vocabulary != trained.classes)
+      throw UserError(loaded.train.labels_source + ": the vocabulary has " +
+                      std::to_string(loaded.vocabulary) + " tokens, but the network was trained on " +
+                      std::to_string(trained.classes));
+    return;
+  }
+  if (section.isGenerated() || trained.label_values.empty() || !loaded.label_values.empty()) return;
+  for (LoadedSet* const set : {&loaded.train, &loaded.test})
+    set->labels = rankLabels(set->labels, set->labels_source, trained.label_values);
+  loaded.label_values = trained.label_values;
+}
+
 } // namespace
 
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
   LoadedSets loaded = readSets(section, seed, need, trained);
+  if (trained != nullptr) asTrained(loaded, section, *trained);
   if (!loaded.test.labels.empty() && loaded.train.shape != loaded.test.shape)
     throw UserError(loaded.test.features_source + ": samples have the shape " +
                     joined(loaded.test.shape, " x ") + ", but those of the training set have " +

@@ -55,6 +55,7 @@ struct JoinedNetwork {
   Shape outputs;                   ///< of a sample's logits: {classes}, for tokens {positions, classes}
   bool tokens = false;             ///< are the features tokens, which are not standardised?
   std::vector<float> shift, scale; ///< one value, or one per feature
+  std::vector<std::int64_t> class_labels; ///< of classes 0, 1, ... in the data files; empty: the same numbers
   std::vector<Operation> operations;
   LossKind loss = LossKind::cross_entropy; ///< what the logits were trained with
   std::string deck, parameters_hash;

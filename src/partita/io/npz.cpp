@@ -191,6 +191,11 @@ void NpzWriter::add(const std::string& name, const std::vector<std::int32_t>& va
   write(values.data(), values.size() * sizeof(std::int32_t));
 }
 
+void NpzWriter::add(const std::string& name, const std::vector<std::int64_t>& values) {
+  begin(name, "<i8", {static_cast<std::int64_t>(values.size())}, values.size() * sizeof(std::int64_t));
+  write(values.data(), values.size() * sizeof(std::int64_t));
+}
+
 void NpzWriter::add(const std::string& name, const std::string& text) {
   begin(name, bytesType(text.size()), {}, text.size());
   write(text.data(), text.size());
@@ -219,6 +224,7 @@ void writeNpz(const std::string& path, const JoinedNetwork& network) {
     for (const NamedTensor& tensor : operation.tensors) file.add(tensor.name, tensor.extents, tensor.values);
   }
   file.add("operations", operations);
+  if (!network.class_labels.empty()) file.add("class_labels", network.class_labels);
   file.add("deck", network.deck);
   file.add("parameters_hash", network.parameters_hash);
   file.commit();

@@ -56,6 +56,7 @@ class NpzWriter {
   void add(const std::string& name, const std::vector<std::int64_t>& extents,
            const std::vector<float>& values);
   void add(const std::string& name, const std::vector<std::int32_t>& values);
+  void add(const std::string& name, const std::vector<std::int64_t>& values);
   void add(const std::string& name, const std::string& text); ///< a scalar of bytes
   void add(const std::string& name, const std::vector<std::string>& texts);
 
@@ -66,8 +67,9 @@ class NpzWriter {
 };
 
 /// Writes the network as .npz: every tensor under its name, in float even if the build computes in double;
-/// `input/shift`, `input/scale`; and as bytes `deck`, `parameters_hash` and `operations`, with one entry per
-/// operation, such as "dense layer0.dense", "leaky-relu 0.01", "reshape 1,28,28", "max-pool kernel_shape=2,2
+/// `input/shift`, `input/scale`; `class_labels`, if there are any; and as bytes `deck`, `parameters_hash` and
+/// `operations`, with one entry per operation, such as "dense layer0.dense", "leaky-relu 0.01", "reshape
+/// 1,28,28", "max-pool kernel_shape=2,2
 /// ..." or "reencode cut0.reencode". Throws UserError if the file cannot be written.
 void writeNpz(const std::string& path, const JoinedNetwork& network);
 

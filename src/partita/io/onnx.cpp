@@ -182,6 +182,8 @@ void writeOnnx(const std::string& path, const JoinedNetwork& network) {
   file.message(model::opset, opset);
   file.message(model::metadata, entryOf(1, "deck", 2, network.deck));
   file.message(model::metadata, entryOf(1, "parameters_hash", 2, network.parameters_hash));
+  if (!network.class_labels.empty())
+    file.message(model::metadata, entryOf(1, "class_labels", 2, joined(network.class_labels, ",")));
   file.write(path);
 }
 

@@ -260,6 +260,11 @@ fs::path wholeName(const std::string& path) {
   return fs::weakly_canonical(fs::absolute(resolveLinks(path), ignored), ignored);
 }
 
+/// Is one the name under which the other may be written?
+bool isPartialName(const fs::path& one, const fs::path& other) {
+  return one.string().rfind(other.string() + ".partial", 0) == 0;
+}
+
 } // namespace
 
 void refuseInput(const std::string& output, const std::vector<std::string>& inputs) {
@@ -279,6 +284,15 @@ void refuseSameOutput(const std::string& one, const std::string& other) {
   const bool special = fs::exists(one, ignored) && !fs::is_regular_file(one, ignored);
   if (!special && wholeName(one) == wholeName(other))
     throw UserError(other + ": two outputs have this name; give one of them a different name");
+  if (isPartialName(wholeName(one), wholeName(other)) || isPartialName(wholeName(other), wholeName(one)))
+    throw UserError(other +
+                    ": one output has the name of the other and `.partial`, under which it is written; "
+                    "give it a different name");
+}
+
+bool isSameFile(const std::string& one, const std::string& other) {
+  std::error_code ignored;
+  return fs::equivalent(one, other, ignored) || wholeName(one) == wholeName(other);
 }
 
 namespace {

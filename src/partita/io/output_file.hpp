@@ -55,6 +55,9 @@ void refuseInput(const std::string& output, const std::vector<std::string>& inpu
 /// stands for no file.
 void refuseSameOutput(const std::string& one, const std::string& other);
 
+/// Do both names lead to the same file, which need not exist yet?
+bool isSameFile(const std::string& one, const std::string& other);
+
 /// Makes the system start writing a file to disk while the file is still being filled. Otherwise disk writes
 /// begin only at synchronisation, and both times add up. Does nothing on systems without such a call.
 class WriteBehind {

@@ -122,6 +122,9 @@ std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& i
     throw UserError("network/layers: the last layer has " + std::to_string(width) +
                     " units, but the data have " + std::to_string(classes) + " classes; remove its units");
   }
+  if (!layoutOf(out).trivial()) // or the order in memory would number the classes
+    throw UserError("network/layers: the output of the last layer, " + toText(out) +
+                    ", is an image; add a dense layer");
   const LayerPlan* last = &layers.back();
   while (last->group() && last->spec.activation == Activation::identity) last = &last->body.back();
   if (last->spec.activation != Activation::identity) {

@@ -16,6 +16,7 @@
 #include "partita/strategy/evaluation.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/check_plans.hpp"
+#include "partita/train/compare_data.hpp"
 #include "partita/train/run_files.hpp"
 #include "partita/train/setup.hpp"
 
@@ -119,6 +120,7 @@ void Predictions::writeAll(const Grid& grid, const DataSets& sets, const Dataset
   const std::int64_t samples = set.size();
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_per_sample;
   attempt([&] {
+    if (!sets.label_values.empty()) _file->add("class_labels", sets.label_values);
     _file->begin("features", "<f4", {samples, sets.width()},
                  set.size() * set.features.width() * sizeof(float));
     writeFeatures(set.features);
@@ -199,13 +201,15 @@ Evaluated evaluatedOf(const EvaluationRequest& request, int ranks) {
   const RunFacts& facts = source.facts;
   const RunConfig asked = parseDeck(facts.deck, source.file, request.overrides);
   source.deck = withFixedCuts(asked, facts.shape, facts.classes, sizeof(Real));
-  source.deck.data.seed = asked.run.seed; // other data, but the labels that the stages were trained with
-  const bool reseeds = std::any_of(request.overrides.begin(), request.overrides.end(),
-                                   [](const std::string& word) { return word.rfind("run/seed=", 0) == 0; });
-  if (reseeds) source.deck.run.seed = parseDeck(facts.deck, source.file).run.seed;
+  // Another seed makes other data, if they are generated. The labels of stages are those of the training, and
+  // so is the test set, if it is a part of the training file.
+  const RunConfig trained = parseDeck(facts.deck, source.file);
+  source.deck.run.seed = trained.run.seed;
+  source.deck.data.seed = asked.data.isGenerated() ? asked.run.seed : trained.run.seed;
+  compareTestSets(trained.data, asked.data, true);
   source.deck.strategy.replicas = evaluationReplicas(source.deck.strategy, ranks);
   if (!request.predictions.empty())
-    refuseInput(request.predictions, inputsOf(request.path, source.deck.data));
+    refuseOutput(request.predictions, inputsOf(request.path, source.deck.data));
   return source;
 }
 

@@ -141,17 +141,18 @@ JoinedNetwork joinedNetwork(const std::string& path, int stages) {
   StageOperations steps(stored, operations, used, all);
   for (const StagePlan& plan : partition.stages) steps.add(plan);
   network.parameters = operations.parameters();
-  operations.finish(partition.stages.back().layers.back().out);
-  network.operations = operations.take();
   network.outputs = {stored.facts.classes};
   if (partition.stages.back().sequence)
     network.outputs.insert(network.outputs.begin(), partition.stages.back().positions);
+  operations.finish(network.outputs);
+  network.operations = operations.take();
   const LayerPlan& first = *leavesOf(partition.stages.front().layers).front();
   network.tokens = !first.rules().table(first).empty();
   network.inputs = stored.inputs;
   network.classes = stored.facts.classes;
   network.shift = std::move(stored.facts.shift);
   network.scale = std::move(stored.facts.scale);
+  network.class_labels = std::move(stored.facts.label_values);
   // Earlier stages of a network that may end early have learned from a cross-entropy.
   network.loss = used < all ? LossKind::cross_entropy : stored.config.training.loss;
   network.deck = std::move(stored.facts.deck);
@@ -163,7 +164,7 @@ void exportRun(const Communicator& world, const std::string& path, const std::st
                const std::string& command_line) {
   collectively(world, [&] {
     if (world.rank() != 0) return;
-    refuseInput(output, filesOfRun(path));
+    refuseOutput(output, filesOfRun(path));
     const std::string file = parameterFileOf(path);
     Log::info(describeSource(RunFile(file)));
     JoinedNetwork network = joinedNetwork(file, stages);

@@ -10,6 +10,7 @@
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/train/compare_data.hpp"
 #include "partita/train/run_files.hpp"
 
 #include <algorithm>
@@ -129,26 +130,11 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
                     : " (gradients are summed in a different order, so the last bits differ)"));
 }
 
-/// Labels with other values would be different classes with the same numbers as those that were learned.
-void compareLabels(const RunFacts& facts, const DataSets& sets, const std::string& file, bool keeps_state) {
-  if (facts.label_values.empty() || sets.label_values.empty() || facts.label_values == sets.label_values)
-    return;
-  const std::string message = file + ": was trained on labels " + std::to_string(facts.label_values.front()) +
-                              " to " + std::to_string(facts.label_values.back()) +
-                              ", which are not those of this training set";
-  if (keeps_state) throw UserError(message);
-  Log::warning(message);
-}
-
-void compareData(const RunFacts& facts, const RunProgress& found, const DataSets& sets,
-                 const RunLength& length) {
+void compareSamples(const RunProgress& found, const DataSets& sets, const RunLength& length) {
   const std::int64_t samples = sets.train.size();
-  if (found.samples != samples && found.per_epoch == length.per_epoch) {
+  if (found.samples != samples && found.per_epoch == length.per_epoch)
     Log::warning("the training set now has " + counted(samples, "sample") + " instead of " +
                  std::to_string(found.samples) + ": continuing with different batches");
-  } else if (found.samples == samples && (facts.shift != sets.shift || facts.scale != sets.scale)) {
-    Log::warning("the training set has changed: its mean and deviation differ");
-  }
 }
 
 } // namespace
@@ -195,6 +181,9 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
     compareLabels(facts, sets, file, true); // which may be why the last layer has another size
     throw;
   }
+  compareStandardisation(facts, sets, file);
+  const RunConfig earlier = parseDeck(facts.deck, file);
+  compareTestSets(earlier.data, deck.data, earlier.run.seed == deck.run.seed);
   if (!opened.isCheckpoint()) {
     compareLabels(facts, sets, file, false);
     Log::info("starting with the parameters of " + file);
@@ -222,7 +211,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
     checkLength(restart.start, length, file);
   }
   compareLabels(facts, sets, file, restart.keeps_state);
-  if (restart.keeps_state) compareData(facts, *restart.found, sets, length);
+  if (restart.keeps_state) compareSamples(*restart.found, sets, length);
   reportRestart(restart, before, deck, partition, length, replicas);
   return restart;
 }

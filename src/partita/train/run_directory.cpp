@@ -7,6 +7,7 @@
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/train/own_files.hpp"
 #include "partita/train/run_leftovers.hpp"
 
 #include <array>
@@ -205,10 +206,16 @@ void RunDirectory::requireInPlace() const {
                     "' was moved or removed during the run, so nothing more is written there");
 }
 
-bool RunDirectory::owns(const std::string& checkpoint) const {
+std::string RunDirectory::nameHere(const std::string& checkpoint) const {
   std::error_code ignored;
-  const fs::path place = fs::weakly_canonical(checkpoint, ignored).parent_path();
-  return !checkpoint.empty() && fs::equivalent(place, file("checkpoints"), ignored);
+  if (checkpoint.empty()) return "";
+  for (const fs::path& name : {fs::absolute(checkpoint, ignored), fs::weakly_canonical(checkpoint, ignored)})
+    if (fs::equivalent(name.parent_path(), file(checkpoint_folder), ignored)) return name.string();
+  return "";
+}
+
+bool RunDirectory::owns(const std::string& checkpoint) const {
+  return !nameHere(checkpoint).empty();
 }
 
 void RunDirectory::admit(const Communicator& world, const RunStart& start) const {
@@ -253,7 +260,7 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
     if (start.overwrite && !own) discardResults(_path, start.file);
     for (const std::string& path : setResultsAside(_path, kept))
       Log::info("a result of an earlier run was renamed to " + path);
-    for (const std::string& path : setAsideLater(_path, own ? fs::weakly_canonical(start.file).string() : ""))
+    for (const std::string& path : setAsideLater(_path, nameHere(start.file)))
       Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
   });
 }

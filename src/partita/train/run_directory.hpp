@@ -39,6 +39,8 @@ class RunDirectory {
   bool moved() const;
   void requireInPlace() const;                    ///< throws UserError if it was moved
   bool owns(const std::string& checkpoint) const; ///< is the file one of this directory's checkpoints?
+  /// The path by which such a file, or a link to it, is in the directory; empty if it is elsewhere.
+  std::string nameHere(const std::string& checkpoint) const;
   const std::string& path() const { return _path; }
   std::string file(const std::string& name) const { return exists() ? _path + "/" + name : std::string(); }
   /// A folder for files that vanish with the run: the run directory, or otherwise the system's temporary

@@ -2,6 +2,7 @@
 
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/own_files.hpp"
 #include "partita/train/run_leftovers.hpp"
@@ -193,7 +194,7 @@ void addFilesOfRun(const fs::path& folder, std::vector<std::string>& files) {
     if (is_aside(entry.path().filename().string())) files.push_back(entry.path().string());
   for (const OwnFile& file : own_files)
     for (const char* suffix : {"", ".partial"}) add((folder / file.name).string() + suffix);
-  for (const char* name : {lock_name, output_request}) add((folder / name).string());
+  for (const char* name : {lock_name, output_request, checkpoint_folder}) add((folder / name).string());
 }
 
 } // namespace
@@ -218,8 +219,18 @@ std::vector<std::string> filesOfRunWith(const std::string& deck) {
   for (const fs::path& name : linksFrom(deck)) {
     const fs::path folder = fs::absolute(name, ignored).parent_path();
     if (isRunDirectory(folder.string())) addFilesOfRun(folder, files);
+    const bool checkpoint = name.filename().string().rfind("step-", 0) == 0;
+    if (checkpoint && folder.filename() == checkpoint_folder && isRunDirectory(folder.parent_path().string()))
+      files.push_back(name.string()); // or one that may be written yet
   }
   return files;
+}
+
+void refuseOutput(const std::string& output, const std::vector<std::string>& inputs) {
+  refuseInput(output, inputs);
+  for (const std::string& file : filesOfRunWith(output))
+    if (isSameFile(output, file))
+      throw UserError(output + ": has the name of a file of the run in this directory; choose another name");
 }
 
 } // namespace partita

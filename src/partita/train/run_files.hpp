@@ -54,5 +54,8 @@ std::vector<std::string> filesOfRun(const std::string& path);
 /// The same for a deck, if it lies in a run directory or is a link to one there; otherwise nothing. A run
 /// directory has results or checkpoints, or is in use: `plan deck` also writes decks.
 std::vector<std::string> filesOfRunWith(const std::string& deck);
+/// Throws UserError if a command must not write `output`: it is one of `inputs` (see refuseInput), or has the
+/// name of a file of a run, in whose directory it lies.
+void refuseOutput(const std::string& output, const std::vector<std::string>& inputs);
 
 } // namespace partita

@@ -1,5 +1,6 @@
 #include "partita/train/run_leftovers.hpp"
 
+#include "partita/config/user_error.hpp"
 #include "partita/train/own_files.hpp"
 #include "partita/train/run_files.hpp"
 
@@ -78,6 +79,15 @@ std::vector<std::string> foreignPartialFiles(const std::string& run_directory) {
   for (const PartialFile& file : partialFiles(run_directory))
     if (!isUnfinished(file)) found.push_back(file.path);
   return found;
+}
+
+void refuseLeftover(const std::string& run_directory, const std::string& file) {
+  std::vector<std::string> removed{run_directory + "/" + output_request};
+  for (const PartialFile& partial : partialFiles(run_directory)) removed.push_back(partial.path);
+  std::error_code ignored;
+  for (const std::string& path : removed)
+    if (fs::equivalent(file, path, ignored))
+      throw UserError(file + ": a run in this directory would remove a file of this name; rename it");
 }
 
 void removeUnfinishedFiles(const std::string& run_directory) {

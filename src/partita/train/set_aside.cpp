@@ -37,14 +37,15 @@ std::string freeNameAside(const std::string& path) {
 
 /// Removes a result that is proved to be ours; sets any other aside.
 void discard(const std::string& path, const std::string& kept) {
-  std::error_code ignored;
+  std::error_code ignored, failure;
   if (fs::equivalent(path, kept, ignored)) return; // the run begins with it
   const bool hdf5 = fs::path(path).extension() == ".h5";
   if (hdf5 && originOf(path) != Origin::ours) {
     setAside(path);
   } else {
-    fs::remove(path, ignored);
+    fs::remove(path, failure);
   }
+  if (failure) failFile(path, "cannot be removed", failure.value());
 }
 
 /// Renames a link; if `copied`, a copy of the file to which it leads takes its place.
@@ -66,16 +67,17 @@ std::string setLinkAside(const std::string& path, bool copied) {
 } // namespace
 
 void discardResults(const std::string& run_directory, const std::string& kept) {
+  // Checkpoints first: if they may not be removed, the other results stay as well.
+  for (const std::string& path : checkpointsIn(run_directory)) discard(path, kept);
   for (const OwnFile& file : own_files)
     if (file.result() && isOurs(run_directory, file)) discard(run_directory + "/" + file.name, kept);
-  for (const std::string& path : checkpointsIn(run_directory)) discard(path, kept);
 }
 
 std::string setAside(const std::string& path) {
   const std::string aside = freeNameAside(path);
   std::error_code failure;
   fs::rename(path, aside, failure);
-  if (failure) throw UserError("'" + path + "' cannot be renamed: " + failure.message());
+  if (failure) failFile(path, "cannot be renamed", failure.value());
   return aside;
 }
 

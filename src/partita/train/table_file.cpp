@@ -44,11 +44,17 @@ KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_
   KeptRows kept;
   std::ifstream file(path);
   std::string row;
-  if (run_step == 0 || !std::getline(file, row)) return kept;
+  if (run_step == 0) return kept;
+  const auto next = [&] {
+    const bool found = static_cast<bool>(std::getline(file, row));
+    if (file.bad()) failFile(path, "cannot be read", errno); // the rows so far must not be taken for all
+    return found;
+  };
+  if (!next()) return kept;
   kept.others = row != header;
   if (kept.others) return kept;
   const std::size_t columns = cellsOf(header).size();
-  while (std::getline(file, row) && !file.eof()) {
+  while (next() && !file.eof()) {
     const std::vector<std::string> cells = cellsOf(row);
     const bool whole = cells.size() == columns;
     kept.others = kept.others || !whole;

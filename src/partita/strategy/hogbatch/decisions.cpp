@@ -105,10 +105,15 @@ std::vector<Decision> readDecisions(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UserError(path + ": cannot be read: " + std::strerror(errno));
   std::string row;
-  if (!std::getline(file, row) || row != columns)
+  const auto next = [&] {
+    const bool found = static_cast<bool>(std::getline(file, row));
+    if (file.bad()) failFile(path, "cannot be read", errno);
+    return found;
+  };
+  if (!next() || row != columns)
     throw UserError(path + ": is not a decisions.csv of a run with run/decisions = true");
   std::vector<Decision> decisions;
-  for (std::int64_t line = 2; std::getline(file, row); ++line) {
+  for (std::int64_t line = 2; next(); ++line) {
     Decision decision;
     if (!readRow(row, decision)) {
       if (file.eof()) break; // a run that was killed has left half a row

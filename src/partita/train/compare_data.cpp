@@ -1,0 +1,36 @@
+#include "partita/train/compare_data.hpp"
+
+#include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
+
+namespace partita {
+
+void compareLabels(const RunFacts& facts, const DataSets& sets, const std::string& file, bool keeps_state) {
+  if (facts.label_values.empty() || sets.label_values.empty() || facts.label_values == sets.label_values)
+    return;
+  const std::string message = file + ": was trained on labels " + std::to_string(facts.label_values.front()) +
+                              " to " + std::to_string(facts.label_values.back()) +
+                              ", which are not those of this training set";
+  if (keeps_state) throw UserError(message);
+  Log::warning(message);
+}
+
+void compareStandardisation(const RunFacts& facts, const DataSets& sets, const std::string& file) {
+  if (sets.shift.empty() || (facts.shift == sets.shift && facts.scale == sets.scale)) return;
+  Log::warning(file + ": was trained on features with another mean or deviation; what the network computes "
+                      "changes with them");
+}
+
+void compareTestSets(const DataSection& before, const DataSection& now, bool same_seed) {
+  const bool same_file =
+      before.kind == now.kind && dataPath(before, before.train_file) == dataPath(now, now.train_file);
+  if (!now.splits() || !now.test_file.empty() || !same_file) return;
+  const bool same_samples = same_seed && before.test_file.empty() && before.samples == now.samples &&
+                            before.test_fraction == now.test_fraction &&
+                            (now.test_fraction > 0.0 || before.validation == now.validation);
+  if (!same_samples)
+    Log::warning("the test set is another part of the training file than before; the network may have been "
+                 "trained on its samples");
+}
+
+} // namespace partita

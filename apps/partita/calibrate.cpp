@@ -303,8 +303,11 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
   std::optional<OutputFile> file; // first, so that a bad path is reported before minutes of measuring
   collectively(world, [&] {
     if (world.rank() != 0) return;
-    for (const std::string& deck : arguments.decks) refuseOutput(arguments.output, filesRead(deck, {}, ""));
+    std::vector<std::string> inputs;
+    for (const std::string& deck : arguments.decks)
+      for (std::string& read : filesRead(deck, {}, "")) inputs.push_back(read);
     if (arguments.output.empty()) return;
+    refuseOutput(arguments.output, inputs);
     file.emplace(arguments.output);
   });
   if (!arguments.output.empty()) showBanner(space, world, command_line);

@@ -242,7 +242,7 @@ class Plans(Protected):
             self.assertUntouched(result, before, "two outputs have this name")
         for one, other in (("x", "x.partial"), ("x.partial", "x"), ("x", "x.partial-2")):
             self.assertUntouched(run("plan", "deck", self.deck, "--ranks", 1, "-o", self.folder / one, "--json",
-                                     self.folder / other), before, "under which it is written")
+                                     self.folder / other), before, "of the other with .partial behind it")
 
     def test_the_run_of_a_deck_is_not_overwritten(self):
         train(self.run_directory, self.deck)
@@ -523,8 +523,10 @@ class RunDirectories(Protected):
             for path in (self.run_directory, *self.run_directory.rglob("*")):
                 os.chown(path, NOBODY, NOBODY)
         (self.run_directory / "checkpoints").chmod(0o555)
-        result = self.as_nobody("train", self.deck, "run/epochs=3", "-d", self.run_directory, "--overwrite")
-        (self.run_directory / "checkpoints").chmod(0o755)
+        try:
+            result = self.as_nobody("train", self.deck, "run/epochs=3", "-d", self.run_directory, "--overwrite")
+        finally:
+            (self.run_directory / "checkpoints").chmod(0o755)
         self.assertRefused(result, "step-", "cannot be removed: Permission denied")
         self.assertEqual([(self.run_directory / name).read_bytes() for name in kept], before)
 
@@ -538,7 +540,18 @@ class RunDirectories(Protected):
         before = contents(self.folder)
         for command in ((self.deck, "-r", partial), (self.run_directory / "deck.toml.partial",),
                         (self.run_directory / "output_now",)):
-            self.assertUntouched(run("train", *command, *begin), before, "a run in this directory would remove")
+            self.assertUntouched(run("train", *command, *begin), before, "a run in this directory removes")
+
+    def test_a_link_beside_the_checkpoints(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10")
+        folder = self.run_directory / "checkpoints"
+        (self.run_directory / "parameters.h5").unlink()
+        (folder / "best.h5").symlink_to("step-000000030.h5")
+        result = run("train", self.deck, "run/epochs=3", "-d", self.run_directory, "-r", folder / "best.h5")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("at step 30 of 45", result.stdout)
+        self.assertNotIn("superseded", result.stderr)
+        self.assertDone(run("export", folder / "step-000000030.h5", "-o", folder / "step-000000030.npz"))
 
     def test_a_checkpoint_that_is_a_link(self):
         train(self.run_directory, self.deck, "checkpoint/every=10")
@@ -563,7 +576,7 @@ class RunDirectories(Protected):
                      "checkpoints/step-000000099.h5", "checkpoints/step-000000099.h5.partial"):
             self.assertUntouched(run("evaluate", self.run_directory, "--predictions", other / name), before, said)
         for command in (("plan", "predict", self.deck, "--ranks", 1, "--json"), ("plan", "deck", self.deck, "--ranks", 1, "-o"),
-                        ("bench", "--quick", "--only", "mlp", "--json"), ("export", self.run_directory, "-o")):
+                        ("plan", "calibrate", "--quick", "-o"), ("bench", "--quick", "--only", "mlp", "--json"), ("export", self.run_directory, "-o")):
             self.assertUntouched(run(*command, other / "summary.json"), before)
         name = self.run_directory / "checkpoints" / "step-000000099.h5"
         self.assertUntouched(run("evaluate", self.run_directory, "--predictions", name), before, said)

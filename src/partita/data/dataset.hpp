@@ -94,7 +94,7 @@ struct DataSets {
   std::vector<std::int64_t> shape; ///< of one sample, e.g. {1, 28, 28} or {122}; {128} tokens
   std::int64_t classes = 0;
   std::vector<float> shift, scale;        ///< one value, or one per feature
-  std::vector<std::int64_t> label_values; ///< labels of classes 0, 1, ... in the files; empty: the same
+  std::vector<std::int64_t> label_values; ///< labels of the classes in the files; empty: 0, 1, ...
 
   std::int64_t width() const; ///< product of `shape`
 };
@@ -152,8 +152,8 @@ void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const 
 /// `file` inside the folder `data/path`; an absolute `file` stays as it is.
 std::string dataPath(const DataSection& section, const std::string& file);
 
-/// All files that a deck may read as data: each with and without ".gz", whichever name the deck has, and
-/// those from which HDF5 takes values of a named one.
+/// All files that a deck may read as data: each with and without ".gz", whichever name the deck has, and the
+/// files from which HDF5 takes the values of the named ones.
 std::vector<std::string> dataFiles(const DataSection& section);
 
 } // namespace partita

@@ -262,7 +262,10 @@ fs::path wholeName(const std::string& path) {
 
 /// Is one the name under which the other may be written?
 bool isPartialName(const fs::path& one, const fs::path& other) {
-  return one.string().rfind(other.string() + ".partial", 0) == 0;
+  const std::string partial = other.string() + ".partial", name = one.string();
+  if (name.rfind(partial, 0) != 0) return false;
+  const std::string rest = name.substr(partial.size());
+  return rest.empty() || (rest[0] == '-' && rest.find_first_not_of("0123456789", 1) == std::string::npos);
 }
 
 } // namespace
@@ -285,9 +288,8 @@ void refuseSameOutput(const std::string& one, const std::string& other) {
   if (!special && wholeName(one) == wholeName(other))
     throw UserError(other + ": two outputs have this name; give one of them a different name");
   if (isPartialName(wholeName(one), wholeName(other)) || isPartialName(wholeName(other), wholeName(one)))
-    throw UserError(other +
-                    ": one output has the name of the other and `.partial`, under which it is written; "
-                    "give it a different name");
+    throw UserError(other + ": one output has the name of the other with .partial behind it, which is needed "
+                            "while the other is written; choose another name");
 }
 
 bool isSameFile(const std::string& one, const std::string& other) {

@@ -2,6 +2,7 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
+#include "partita/io/output_file.hpp"
 
 namespace partita {
 
@@ -22,13 +23,15 @@ void compareStandardisation(const RunFacts& facts, const DataSets& sets, const s
 }
 
 void compareTestSets(const DataSection& before, const DataSection& now, bool same_seed) {
-  const bool same_file =
-      before.kind == now.kind && dataPath(before, before.train_file) == dataPath(now, now.train_file);
+  const bool same_file = before.kind == now.kind && before.features == now.features &&
+                         before.labels == now.labels &&
+                         isSameFile(dataPath(before, before.train_file), dataPath(now, now.train_file));
   if (!now.splits() || !now.test_file.empty() || !same_file) return;
-  const bool same_samples = same_seed && before.test_file.empty() && before.samples == now.samples &&
-                            before.test_fraction == now.test_fraction &&
-                            (now.test_fraction > 0.0 || before.validation == now.validation);
-  if (!same_samples)
+  const bool same_samples =
+      before.samples == now.samples && before.sequence == now.sequence && before.vocabulary == now.vocabulary;
+  const bool same_part = same_seed && before.test_file.empty() && before.test_fraction == now.test_fraction &&
+                         (now.test_fraction > 0.0 || before.validation == now.validation);
+  if (!same_samples || !same_part)
     Log::warning("the test set is another part of the training file than before; the network may have been "
                  "trained on its samples");
 }

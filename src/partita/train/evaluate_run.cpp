@@ -38,7 +38,9 @@ class Predictions {
  public:
   /// Keeps nothing if `path` is empty. Collective; throws UserError on every rank if the file cannot be
   /// written. Does the network predict a `sequence`?
-  Predictions(const Communicator& world, const std::string& path, bool sequence);
+  /// `class_labels`: see RunFacts; empty if they are the numbers of the classes.
+  Predictions(const Communicator& world, const std::string& path, bool sequence,
+              std::vector<std::int64_t> class_labels);
 
   bool wanted() const { return _wanted; }
   /// Adds the outputs for the next rows of this replica's part, on the ranks of the last stage.
@@ -54,13 +56,15 @@ class Predictions {
   void attempt(const std::function<void()>& write);
 
   bool _wanted, _sequence;
+  std::vector<std::int64_t> _class_labels;
   std::exception_ptr _failure;
   std::unique_ptr<NpzWriter> _file; ///< on rank 0
   std::vector<float> _logits;       ///< of this rank
 };
 
-Predictions::Predictions(const Communicator& world, const std::string& path, bool sequence)
-    : _wanted(!path.empty()), _sequence(sequence) {
+Predictions::Predictions(const Communicator& world, const std::string& path, bool sequence,
+                         std::vector<std::int64_t> class_labels)
+    : _wanted(!path.empty()), _sequence(sequence), _class_labels(std::move(class_labels)) {
   collectively(world, [&] {
     if (_wanted && world.rank() == 0) _file = std::make_unique<NpzWriter>(path);
   });
@@ -120,7 +124,7 @@ void Predictions::writeAll(const Grid& grid, const DataSets& sets, const Dataset
   const std::int64_t samples = set.size();
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_per_sample;
   attempt([&] {
-    if (!sets.label_values.empty()) _file->add("class_labels", sets.label_values);
+    if (!_class_labels.empty()) _file->add("class_labels", _class_labels);
     _file->begin("features", "<f4", {samples, sets.width()},
                  set.size() * set.features.width() * sizeof(float));
     writeFeatures(set.features);
@@ -191,8 +195,7 @@ struct Evaluated {
   RunFacts facts;
 };
 
-/// `ranks`: those of the evaluation.
-Evaluated evaluatedOf(const EvaluationRequest& request, int ranks) {
+Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& world) {
   Evaluated source;
   source.file = parameterFileOf(request.path);
   const RunFile opened(source.file);
@@ -207,8 +210,8 @@ Evaluated evaluatedOf(const EvaluationRequest& request, int ranks) {
   source.deck.run.seed = trained.run.seed;
   source.deck.data.seed = asked.data.isGenerated() ? asked.run.seed : trained.run.seed;
   compareTestSets(trained.data, asked.data, true);
-  source.deck.strategy.replicas = evaluationReplicas(source.deck.strategy, ranks);
-  if (!request.predictions.empty())
+  source.deck.strategy.replicas = evaluationReplicas(source.deck.strategy, world.size());
+  if (!request.predictions.empty() && world.rank() == 0) // which writes them
     refuseOutput(request.predictions, inputsOf(request.path, source.deck.data));
   return source;
 }
@@ -220,7 +223,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   const ExecSpace space;
   showBanner(space, world, command_line);
   Evaluated source;
-  collectively(world, [&] { source = evaluatedOf(request, world.size()); });
+  collectively(world, [&] { source = evaluatedOf(request, world); });
   const RunFacts& facts = source.facts;
   Setup setup(world, source.deck, trainedInput(facts));
   const int all = setup.grid.plan().stages, stages = request.stages > 0 ? request.stages : all;
@@ -237,7 +240,8 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
     if (joinedForm(setup.config.strategy).fits_exits && !facts.exit_weights.empty())
       local->exit_weight = facts.exit_weights.at(static_cast<std::size_t>(local->index()));
   const DataSets& sets = setup.plans.sets;
-  Predictions kept(world, request.predictions, setup.plans.partition.stages.back().sequence);
+  Predictions kept(world, request.predictions, setup.plans.partition.stages.back().sequence,
+                   facts.label_values);
   const OutputRows keep = [&](const TypedMatrix& logits) { kept.add(space, logits); };
   const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
                                            kept.wanted() ? keep : OutputRows(), stages);

@@ -130,6 +130,16 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
                     : " (gradients are summed in a different order, so the last bits differ)"));
 }
 
+/// An earlier version may have written a deck that this one cannot read, and its parameters are enough.
+void compareTestSets(const RunFacts& facts, const std::string& file, const RunConfig& deck) {
+  try {
+    const RunConfig before = parseDeck(facts.deck, file);
+    compareTestSets(before.data, deck.data, before.run.seed == deck.run.seed);
+  } catch (const UserError&) {
+    return;
+  }
+}
+
 void compareSamples(const RunProgress& found, const DataSets& sets, const RunLength& length) {
   const std::int64_t samples = sets.train.size();
   if (found.samples != samples && found.per_epoch == length.per_epoch)
@@ -182,8 +192,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
     throw;
   }
   compareStandardisation(facts, sets, file);
-  const RunConfig earlier = parseDeck(facts.deck, file);
-  compareTestSets(earlier.data, deck.data, earlier.run.seed == deck.run.seed);
+  compareTestSets(facts, file, deck);
   if (!opened.isCheckpoint()) {
     compareLabels(facts, sets, file, false);
     Log::info("starting with the parameters of " + file);

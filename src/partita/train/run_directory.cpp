@@ -209,9 +209,13 @@ void RunDirectory::requireInPlace() const {
 std::string RunDirectory::nameHere(const std::string& checkpoint) const {
   std::error_code ignored;
   if (checkpoint.empty()) return "";
-  for (const fs::path& name : {fs::absolute(checkpoint, ignored), fs::weakly_canonical(checkpoint, ignored)})
-    if (fs::equivalent(name.parent_path(), file(checkpoint_folder), ignored)) return name.string();
-  return "";
+  const auto is_here = [&](const fs::path& name) {
+    return fs::equivalent(name.parent_path(), file(checkpoint_folder), ignored);
+  };
+  // A checkpoint of the run may be a link to elsewhere; any other link stands for the file it leads to.
+  const fs::path name = fs::absolute(checkpoint, ignored), target = fs::weakly_canonical(checkpoint, ignored);
+  if (checkpointStep(name.string()) >= 0 && is_here(name)) return name.string();
+  return is_here(target) ? target.string() : "";
 }
 
 bool RunDirectory::owns(const std::string& checkpoint) const {

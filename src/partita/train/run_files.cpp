@@ -176,6 +176,13 @@ bool isRunDirectory(const std::string& folder) {
   }
 }
 
+/// Also with ".partial" or ".superseded" behind it.
+bool isNameOfCheckpoint(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t end = name.find(".h5");
+  return end != std::string::npos && checkpointStep(name.substr(0, end + 3)) >= 0;
+}
+
 /// Adds the files of a run in a folder; if the folder is a run directory, also those that are not there yet.
 void addFilesOfRun(const fs::path& folder, std::vector<std::string>& files) {
   std::error_code ignored;
@@ -217,11 +224,12 @@ std::vector<std::string> filesOfRunWith(const std::string& deck) {
   std::error_code ignored;
   std::vector<std::string> files;
   for (const fs::path& name : linksFrom(deck)) {
+    if (name.empty()) continue;
     const fs::path folder = fs::absolute(name, ignored).parent_path();
     if (isRunDirectory(folder.string())) addFilesOfRun(folder, files);
-    const bool checkpoint = name.filename().string().rfind("step-", 0) == 0;
-    if (checkpoint && folder.filename() == checkpoint_folder && isRunDirectory(folder.parent_path().string()))
-      files.push_back(name.string()); // or one that may be written yet
+    const bool checkpoint = folder.filename() == checkpoint_folder && isNameOfCheckpoint(name);
+    if (checkpoint && isRunDirectory(folder.parent_path().string()))
+      files.push_back(name.string()); // which may be written yet
   }
   return files;
 }

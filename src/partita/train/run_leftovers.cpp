@@ -87,7 +87,7 @@ void refuseLeftover(const std::string& run_directory, const std::string& file) {
   std::error_code ignored;
   for (const std::string& path : removed)
     if (fs::equivalent(file, path, ignored))
-      throw UserError(file + ": a run in this directory would remove a file of this name; rename it");
+      throw UserError(file + ": a run in this directory removes leftovers of this name; rename it");
 }
 
 void removeUnfinishedFiles(const std::string& run_directory) {

@@ -6,6 +6,7 @@ accuracy of each stage and of the joined network, and the learning rate. The pic
 RUNDIR/history.png; with several runs --output says where."""
 
 import argparse
+import math
 import os
 
 from pictures import fail, save, start_pyplot
@@ -36,6 +37,9 @@ def style(stage, points):
 
 def draw_loss(axes, history):
     for stage, points in in_order(history.loss):
+        points = [point for point in points if math.isfinite(point[1])]
+        if not points:
+            continue
         steps, values = zip(*points)
         look = style(stage, points)
         axes.plot(steps, values, color=look["color"], alpha=0.4, linewidth=0.8)

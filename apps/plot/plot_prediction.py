@@ -79,7 +79,7 @@ def main():
     parser.add_argument("runs", metavar="RUNDIR", nargs="*", help="folder of a run with run/cluster")
     parser.add_argument("-o", "--output", metavar="FILE", required=True,
                         help="picture to write; its extension determines the format")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     try:
         predictions, runs = Predictions(arguments.predictions), [Compared(folder) for folder in arguments.runs]
     except RunError as error:

@@ -19,11 +19,18 @@ def rows_of(folder, name):
         fail(f"{error}; name the folder given to `partita train -d`")
 
 
+def of_network(rows):
+    """Of rows for each stage, those of the joined network, or else of the last stage."""
+    stages = {row.get("stage") or "" for row in rows}
+    wanted = "joined" if "joined" in stages else max(stages, key=lambda stage: (len(stage), stage), default="")
+    return [row for row in rows if (row.get("stage") or "") == wanted]
+
+
 def losses(folder):
     """Points (time, loss): of the evaluations, or of the training if there are fewer than two."""
     rows = rows_of(folder, "history.csv")
-    evaluated = numbers([row for row in rows if row.get("event") == "evaluation"], "time_s", "loss")
-    trained = numbers([row for row in rows if row.get("event") == "step"], "time_s", "loss")
+    evaluated, trained = (numbers(of_network([row for row in rows if row.get("event") == event]), "time_s", "loss")
+                          for event in ("evaluation", "step"))
     return evaluated if len(evaluated) > 1 else trained
 
 

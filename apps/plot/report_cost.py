@@ -60,12 +60,17 @@ def groups_of(stages):
     return len({stage.rank for stage in stages})
 
 
+def copies_of(run):
+    """On how many ranks each stage is: its replicas, and their parts."""
+    return int((run.number("grid.replicas") or 1) * (run.number("grid.parts") or 1))
+
+
 def stage_table(run, stages):
-    replicas, groups = int(run.number("grid.replicas") or 1), groups_of(stages)
+    copies, groups = copies_of(run), groups_of(stages)
     alone = run.summary.length("stage_accuracy") == len(stages) > 1
     rows = []
     for stage in stages:
-        ranks = [int(stage.rank) + groups * replica for replica in range(min(replicas, 9))]
+        ranks = [int(stage.rank) + groups * copy for copy in range(min(copies, 9))]
         layers = element("span", element("b", span_text(int(stage.first), int(stage.last))),
                          f"\u2002{layers_text(run.deck, stage.first, stage.last)}")
         accuracy = f"stage_accuracy.{stage.index}"
@@ -73,7 +78,7 @@ def stage_table(run, stages):
                      layers, number(stage.parameters, scaled, f"{stage.key}.parameters"),
                      number(stage.flops, scaled, f"{stage.key}.flops_per_sample"),
                      *([number(run.number(accuracy), percent, accuracy)] if alone else [])])
-    heads = ["stage", "rank" if replicas == 1 else "ranks", "layers", "parameters", "FLOP/sample",
+    heads = ["stage", "rank" if copies == 1 else "ranks", "layers", "parameters", "FLOP/sample",
              *(["test accuracy"] if alone else [])]
     sums = ["all", "", "", number(run.number("parameters"), scaled, "parameters"),
             number(sum(stage.flops for stage in stages), scaled), *([""] if alone else [])]
@@ -130,8 +135,7 @@ def partition_section(run):
     if run.summary is None:
         return None
     stages, ranks = stages_of(run), list(range(run.summary.length("peak_device_bytes")))
-    copies = (run.number("grid.replicas") or 1) * (run.number("grid.parts") or 1)
-    planned = planned_by_rank(stages, int(min(copies, len(ranks) or 1)))
+    planned = planned_by_rank(stages, min(copies_of(run), len(ranks) or 1))
     parts = [stage_table(run, stages)] if stages else \
         [element("p", "The summary does not list the stages: it was written by an earlier version.", class_="quiet")]
     speedup = run.number("allowed_speedup")

@@ -2,7 +2,7 @@
 
 import math
 
-from report_html import element, grouped, legend, number, percent, plural, scaled, section, significant, table
+from report_html import brief, element, grouped, legend, number, percent, plural, scaled, section, significant, table
 from report_svg import Curve, line_chart, swatch
 from run_files import in_order, smooth
 
@@ -124,7 +124,7 @@ def speed_chart(run):
     if not curves:
         return None
     return chart(run, "Samples per second", curves, scaled, notes=["running means"], key="speed", height=170,
-                 from_zero=True, tick=grouped)
+                 from_zero=True, tick=brief)
 
 
 def evaluation_table(run):

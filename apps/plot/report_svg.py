@@ -25,7 +25,7 @@ class Scale:
         share = (self._place(value) - low) / (high - low) if high > low else 0.5
         return round(self._begin + share * (self._end - self._begin), 1)
 
-    def ticks(self, most=6):
+    def ticks(self, most=6, whole=False):
         if self.log:
             exponents = range(math.floor(math.log10(self._low)), math.ceil(math.log10(self._high)) + 1)
             for digits in ((1, 2, 5), (1, 3), (1,)):
@@ -35,7 +35,7 @@ class Scale:
                     return found
             if len(found) > most:
                 return found[::math.ceil(len(found) / most)]
-        step = nice_step((self._high - self._low) / most)
+        step = max(nice_step((self._high - self._low) / most), 1.0 if whole else 0.0)
         first, last = math.ceil(self._low / step - 1e-9), math.floor(self._high / step + 1e-9)
         return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
@@ -135,9 +135,9 @@ def frame(height, label, *children):
                    class_="chart")
 
 
-def grid_x(x, top, bottom, text, name, left=LEFT):
+def grid_x(x, top, bottom, text, name, left=LEFT, whole=False):
     """Vertical lines with their values below them, and the name of the axis to the left of these."""
-    for value in x.ticks(8):
+    for value in x.ticks(8, whole):
         yield element("path", d=f"M{x(value)},{top}V{bottom}", class_="grid")
         yield element("text", text(value), x=x(value), y=bottom + 18, text_anchor="middle")
     if name:
@@ -152,7 +152,7 @@ def line_chart(curves, label, *, last, text, height=280, log=False, bounds=(-mat
     bottom = height - BOTTOM
     x = Scale(0, max(last, 1), LEFT, WIDTH - RIGHT - 6)
     y = Scale(0.0 if from_zero and low > 0 else low, high, bottom, TOP, log)
-    parts = list(grid_x(x, TOP, bottom, grouped, axis))
+    parts = list(grid_x(x, TOP, bottom, grouped, axis, whole=True))
     for value in y.ticks(5):
         parts.append(element("path", d=f"M{LEFT},{y(value)}H{WIDTH - RIGHT}", class_="grid"))
         parts.append(element("text", tick(value), x=LEFT - 8, y=y(value) + 4, text_anchor="end"))

@@ -36,17 +36,19 @@ def open_text(path):
 
 def print_name(path):
     """Prints a path, even one that is not UTF-8."""
+    if sys.stdout is None:  # closed
+        return
     sys.stdout.flush()
     sys.stdout.buffer.write(os.fsencode(path) + b"\n")
     sys.stdout.flush()
 
 
 def table_rows(path):
-    """The rows of a CSV file with a header, as dictionaries; a damaged end is left out."""
+    """The rows of a CSV file with a header, as dictionaries; a damaged or unfinished end is left out."""
     rows = []
     with open_text(path) as file:
         try:
-            for row in csv.DictReader(file):
+            for row in csv.DictReader(line for line in file if line.endswith("\n")):
                 rows.append(row)
         except csv.Error:
             pass
@@ -76,12 +78,9 @@ def in_order(curves):
 
 
 def smooth(values, window):
-    """The running mean over the last `window` values."""
-    result, total = [], 0.0
-    for i, value in enumerate(values):
-        total += value - (values[i - window] if i >= window else 0.0)
-        result.append(total / min(i + 1, window))
-    return result
+    """The running mean over the last `window` values. A sum that slides along would keep the rounding of a peak."""
+    ends = range(1, len(values) + 1)
+    return [math.fsum(values[max(0, end - window):end]) / min(end, window) for end in ends]
 
 
 class History:

@@ -120,8 +120,11 @@ class Race:
                 curves[name, rate] = way(rate, self.arguments.seeds[0])
                 print(f"# {name:16} rate {rate:<8g} least loss {min((loss for _, loss in curves[name, rate]), default=math.inf):.4f}", flush=True)
         if self.loss is None:
-            self.loss = self.arguments.margin * min(loss for (name, _), curve in curves.items() if name.startswith("single")
-                                                    for _, loss in curve[:self.arguments.after])
+            reached = [loss for (name, _), curve in curves.items() if name.startswith("single")
+                       for _, loss in curve[:self.arguments.after]]
+            if not reached:
+                sys.exit("time_to_loss.py: no run of one worker has a loss; name the loss to reach with --loss")
+            self.loss = self.arguments.margin * min(reached)
         return curves
 
     def rates_by_time(self, curves, name):
@@ -177,12 +180,13 @@ def main():
     arguments = parser.parse_intermixed_args()
     if arguments.data not in (None, "covtype") and not arguments.folder:
         parser.error(f"--data {arguments.data} needs --folder")
+    if "single" in arguments.skip and arguments.loss is None:
+        parser.error("--skip single needs --loss")
 
     with tempfile.TemporaryDirectory() as folder:
         race = Race(arguments, folder)
         curves = race.tune()
         results = {name: race.result(curves, name, way) for name, way in race.ways().items()}
-    keep(arguments.json, race, results)
     print(f"seconds to a test loss of {race.loss:.4f}; {len(arguments.seeds)} seeds")
     print(f"{'way':18} {'rate':>8} {'mean':>8} {'least':>8} {'greatest':>9} {'x single':>9}")
     reference = best_of(results, "single")
@@ -194,6 +198,7 @@ def main():
         factor = f"{results[reference][1] / mean:9.2f}" if reference else f"{'-':>9}"
         mark = " *" if name == best_of(results, name.split()[0]) and " " in name else ""
         print(f"{name:18} {rate:8g} {mean:8.3f} {least:8.3f} {most:9.3f} {factor}{mark}")
+    keep(arguments.json, race, results)
 
 
 if __name__ == "__main__":

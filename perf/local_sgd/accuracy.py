@@ -30,7 +30,9 @@ def main():
     parser.add_argument("--every", type=int, nargs="+", default=[1, 8, 64], metavar="H")
     parser.add_argument("--outer", nargs="+", default=["average", "nesterov"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
+    if arguments.replicas < 2:
+        parser.error("--replicas must be at least 2")
 
     variants = {"joint": ["strategy/kind=joint"]}
     for outer in arguments.outer:

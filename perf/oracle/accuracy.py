@@ -179,11 +179,12 @@ def report(cases, names):
     orders = {}
     for name in names:
         own = [case for case in cases if case.deck == name]
-        if not own:
+        given = [case for case in own if case.strategy != "plan deck"]
+        chosen = next((case.best for case in own if case.strategy == "plan deck"), None)
+        if not given or chosen is None:
             continue
-        slower, tau = ordering([case for case in own if case.strategy != "plan deck"])
         exact = min(case.best for case in own if case.strategy in EXACT)
-        late = next(case.best for case in own if case.strategy == "plan deck") / exact - 1
+        (slower, tau), late = ordering(given), chosen / exact - 1
         orders[name] = {"predicted_best_is_slower_by": slower, "kendall_tau": tau, "chosen_deck_is_slower_by": late}
         print(f"{name}: the deck that the planner chooses is {100 * late:.1f} % slower than the fastest exact one")
         print(f"{name}: the predicted best is {100 * slower:.1f} % slower than the measured best"

@@ -80,7 +80,8 @@ def draw(tables, output):
         right.plot(ranks, [100 * row[6] for row in table], marker="o")
     for axes, name in ((left, "speed-up"), (right, "efficiency (%)")):
         axes.set_xscale("log", base=2)
-        axes.set_xticks(every, [str(ranks) for ranks in every])
+        axes.set_xticks(every)
+        axes.set_xticklabels([str(ranks) for ranks in every])
         axes.set_xlabel("ranks")
         axes.set_ylabel(name)
     left.set_yscale("log", base=2)

@@ -14,6 +14,7 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -38,6 +39,10 @@ def read_deck(path):
 def toml(value):
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
@@ -46,8 +51,7 @@ def deeper(deck, ranks):
     layers = [dict(layer) for layer in deck["network"]["layers"]]
     longest = max(layers, key=lambda layer: layer.get("repeat", 1))
     longest["repeat"] = longest.get("repeat", 1) * ranks
-    texts = ["{" + ", ".join(f"{key} = {toml(value)}" for key, value in layer.items()) + "}" for layer in layers]
-    return f"network/layers=[{', '.join(texts)}]"
+    return f"network/layers={toml(layers)}"
 
 
 def more_data(deck, ranks):
@@ -74,8 +78,10 @@ def runs(arguments, ranks):
 
 
 def train_command(arguments, ranks, folder):
-    return [os.path.abspath(arguments.app), "train", os.path.abspath(arguments.deck), *overrides(arguments, ranks), "-d",
-            os.path.abspath(folder)]
+    app = os.path.abspath(shutil.which(arguments.app) or arguments.app)
+    # A run that was killed before its end begins again.
+    return [app, "train", os.path.abspath(arguments.deck), *overrides(arguments, ranks), "-d", os.path.abspath(folder),
+            "--overwrite"]
 
 
 def run_here(arguments, ranks):
@@ -104,7 +110,10 @@ def submit(arguments, ranks):
     job = os.path.join(arguments.folder, f"ranks{ranks}.sh")
     with open(job, "w", encoding="utf-8") as file:
         file.write(text)
-    subprocess.run([*SUBMIT[arguments.submit], job], check=True)
+    try:
+        subprocess.run([*SUBMIT[arguments.submit], job], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        fail(f"{job}: cannot be submitted: {error}")
 
 
 def main():

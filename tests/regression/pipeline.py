@@ -61,6 +61,16 @@ class Pipeline(support.RunTest):
                              for tid in (0, 1))
             self.assertTrue(all(a < b for a, b in zip(first, second)), (first, second))
 
+    def test_each_part_has_a_row_in_the_trace(self):
+        train(self.folder / "run", self.deck, "strategy/kind=pipeline", "run/steps=2", "run/trace=2", "strategy/stages=2",
+              "strategy/parts=2", "strategy/split=filter", ranks=4)
+        events = json.loads((self.folder / "run" / "trace.json").read_text())["traceEvents"]
+        self.assertEqual({event["tid"] for event in events}, {0, 1, 2, 3})
+        for tid in range(4):  # one operation at a time
+            times = sorted((event["ts"], event["ts"] + event["dur"]) for event in events if event["tid"] == tid)
+            for (_, end), (begin, _) in zip(times, times[1:]):
+                self.assertLess(end, begin + 0.002)
+
     def test_a_trace_needs_a_directory(self):
         words = [self.deck, "strategy/kind=pipeline", "run/trace=2"]
         self.assertRefused(run("train", *words, ranks=2), "run/trace: trace.json needs a run directory (-d)")

@@ -177,6 +177,49 @@ class Elsewhere(support.RunTest):
         _, result = self.go_on(checkpoint, "data/noise=0.3")
         self.assertIn("was trained on features with another mean or deviation", result.stderr)
 
+    def test_a_network_without_a_trained_bias_is_refused(self):
+        _, checkpoint = self.kept("strategy/kind=joint")
+        layers = 'network/layers=[{type="dense", units=32, activation="relu", repeat=5, bias=false}, {type="dense"}]'
+        for file in (checkpoint, self.folder / "kept" / "parameters.h5"):
+            result = run("train", self.deck, "strategy/kind=joint", layers, "-d", self.folder / "on", "-r", file)
+            self.assertRefused(result, "has 'parameters/layer0.dense/bias', which the network of the deck lacks")
+        self.assertRefused(run("evaluate", self.folder / "kept", layers), "which the network of the deck lacks")
+
+    def test_replicas_that_have_not_met(self):
+        said = "continues with the values of the first one"
+        for step, expected in ((10, False), (12, True)):
+            folder = self.folder / f"local-{step}"
+            train(folder, self.deck, "strategy/kind=local-sgd", "strategy/replicas=2", "strategy/every=5",
+                  "checkpoint/every=2", "checkpoint/keep=100", ranks=2)
+            for ranks in (1, 2):
+                _, result = self.go_on(support.checkpoints(folder)[step], "strategy/kind=joint", ranks=ranks)
+                self.assertEqual(said in result.stderr, expected, result.stderr)
+                self.assertNotIn("different order", result.stdout if expected else "")
+
+    def test_other_fixed_labels(self):
+        _, checkpoint = self.kept("strategy/labels=orthogonal")
+        for keys, expected in ((("strategy/kappa=2",), True), (("strategy/labels=gaussian",), True), ((), False)):
+            _, result = self.go_on(checkpoint, "strategy/labels=orthogonal", *keys)
+            self.assertEqual("have changed with the keys of the deck" in result.stderr, expected, result.stderr)
+
+    def test_another_validation_set(self):
+        data = self.folder / "rows.svm"
+        data.write_text("".join(f"{i % 2} 1:{i % 7} 2:{i % 3}\n" for i in range(60)))
+        deck = (self.deck, "data/kind=libsvm", f"data/path={self.folder}", "data/train_file=rows.svm",
+                "data/test_file=rows.svm", "data/classes=0", "data/samples=0", "data/test_samples=0", "training/batch=10",
+                "data/validation=0.3", "strategy/kind=joint", "run/epochs=2", "checkpoint/every=2")
+        train(self.folder / "rows", *deck)
+        for keys, expected in ((("run/seed=9",), True), (("data/validation=0.2",), True), ((), False)):
+            result = run("train", *deck, "run/epochs=4", *keys, "-r", self.folder / "rows" / "parameters.h5", "-d",
+                         self.folder / f"rows-{len(list(self.folder.iterdir()))}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("the validation set is another part" in result.stderr, expected, result.stderr)
+
+    def test_another_weight_of_the_moments(self):
+        _, checkpoint = self.kept()
+        _, result = self.go_on(checkpoint, "optimiser/beta2=0.99")
+        self.assertIn("optimiser/beta1 or beta2 has changed", result.stderr)
+
     def test_a_longer_run_continues_from_its_end(self):
         _, checkpoint = self.kept(every=STEPS)
         _, result = self.go_on(checkpoint.with_name(f"step-{STEPS:09}.h5"), "run/epochs=3")

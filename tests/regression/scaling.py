@@ -54,6 +54,23 @@ class Scaling(support.RunTest):
         told = self.scale("strong", self.series, "--ranks", 1, 2, "--repeats", 1, "--launcher", "false")
         self.assertEqual(told, "")
 
+    def test_a_run_that_was_killed_begins_again(self):
+        self.run_series("strong", self.series, "run/epochs=1")
+        (self.series / "ranks2-1" / "summary.json").unlink()
+        self.run_series("strong", self.series, "run/epochs=1")
+        self.assertTrue((self.series / "ranks2-1" / "summary.json").exists())
+
+    def test_layers_inside_layers_are_repeated(self):
+        sys.path.insert(0, str(SCALING))
+        try:
+            from scale import deeper
+        finally:
+            sys.path.pop(0)
+        inside = [{"type": "dense", "bias": False, "units": 8}, {"type": "conv2d", "kernel": [3, 3]}]
+        text = deeper({"network": {"layers": [{"type": "residual", "layers": inside, "repeat": 2}, {"type": "dense"}]}}, 3)
+        self.assertEqual(text, 'network/layers=[{type = "residual", layers = [{type = "dense", bias = false, units = 8}, '
+                               '{type = "conv2d", kernel = [3, 3]}], repeat = 6}, {type = "dense"}]')
+
     def test_weak_over_stages_deepens_the_network(self):
         one, two = self.run_series("weak", self.series)
         self.assertEqual(two["parameters"] - one["parameters"], 5 * (32 * 32 + 32))
@@ -92,7 +109,7 @@ class Scaling(support.RunTest):
                 for number, line in enumerate(lines, 1):
                     self.assertTrue(line.startswith(launches), line)
                     words = line.split("\t")
-                    self.assertEqual(words[-2:], ["-d", str(series / f"ranks2-{number}")])
+                    self.assertEqual(words[-3:], ["-d", str(series / f"ranks2-{number}"), "--overwrite"])
                     self.assertIn("strategy/stages=2", words)
                 self.assertEqual(support.run(*words[words.index("train") :], "-n").returncode, 0)
 

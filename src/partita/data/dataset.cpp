@@ -168,7 +168,7 @@ void failWidth(const std::string& file, std::size_t width, const TrainedInput& t
                   " values, but the network was trained on " + std::to_string(trained.width()));
 }
 
-std::vector<std::int64_t> TrainedInput::labelsOfClasses() const {
+std::vector<std::int64_t> labelsOfClasses(const std::vector<std::int64_t>& label_values, std::int64_t classes) {
   if (!label_values.empty()) return label_values;
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(classes));
   std::iota(numbers.begin(), numbers.end(), std::int64_t{0});

@@ -107,12 +107,13 @@ struct TrainedInput {
   std::vector<std::int64_t> label_values; ///< see DataSets
 
   std::size_t width() const { return static_cast<std::size_t>(valuesOf(shape)); } ///< values per sample
-  /// `label_values`, or if it is empty, the numbers of the classes.
-  std::vector<std::int64_t> labelsOfClasses() const;
 };
 
 /// Throws UserError: the samples of a file have another number of values than those of the training.
 [[noreturn]] void failWidth(const std::string& file, std::size_t width, const TrainedInput& trained);
+
+/// `label_values`, or if it is empty, the numbers of the classes.
+std::vector<std::int64_t> labelsOfClasses(const std::vector<std::int64_t>& label_values, std::int64_t classes);
 
 /// Replaces the labels of a file by their ranks among `values`, the labels of classes 0, 1, .... Throws
 /// UserError if a label is not among them.

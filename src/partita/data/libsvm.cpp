@@ -184,7 +184,7 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
     width = trained->width(); // the last features may be missing in a file
   }
   const std::vector<std::int64_t> distinct =
-      trained != nullptr ? trained->labelsOfClasses() : distinctLabels(train.text.labels);
+      trained != nullptr ? labelsOfClasses(trained->label_values, trained->classes) : distinctLabels(train.text.labels);
   if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)
     throw UserError(train.name + ": " + std::to_string(distinct.size()) +
                     " distinct labels, but data/classes is " + std::to_string(section.classes));

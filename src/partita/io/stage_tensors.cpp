@@ -80,6 +80,17 @@ std::optional<std::vector<Real>> valuesOfStage(const RunFile& file, const std::s
   return values;
 }
 
+/// A network without a trained bias, say, would compute something else.
+void refuseOthers(const RunFile& file, const std::string& kind, const std::vector<TensorRecord>& wanted) {
+  for (const TensorRecord& stored : file.tensors()) {
+    const bool known = std::any_of(wanted.begin(), wanted.end(), [&](const TensorRecord& one) {
+      return one.layer == stored.layer && one.name == stored.name;
+    });
+    if (stored.kind == kind && !known && !isOfHead(stored.layer))
+      throw UserError(file.path() + ": has '" + stored.path() + "', which the network of the deck lacks");
+  }
+}
+
 } // namespace
 
 bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
@@ -111,6 +122,7 @@ void checkParameters(const RunFile& file, const Partition& partition, bool with_
       if (found->extents != wanted.extents)
         throw UserError(file.path() + ": '" + wanted.path() + "' has a different shape in the deck");
     }
+    refuseOthers(file, kind, networkTensors(partition, kind));
   }
 }
 

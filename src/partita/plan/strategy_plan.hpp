@@ -76,6 +76,8 @@ class StrategyPlan {
   virtual JoinedForm joinedForm(const StrategySection&) const { return {}; }
   /// Do stages learn targets that are drawn with the seed of the run?
   virtual bool drawsTargets(const StrategySection&) const { return false; }
+  /// Are the targets that both sections draw from one seed the same?
+  virtual bool sameTargets(const StrategySection&, const StrategySection&) const { return true; }
   /// Is the stage before a cut trained on its output before the last activation, which then begins the next
   /// stage? `weight_layers`: number of layers with weights before the cut.
   virtual bool matchedBefore(const StrategySection&, std::int64_t weight_layers) const {

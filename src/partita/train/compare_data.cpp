@@ -7,11 +7,12 @@
 namespace partita {
 
 void compareLabels(const RunFacts& facts, const DataSets& sets, const std::string& file, bool keeps_state) {
-  if (facts.label_values.empty() || sets.label_values.empty() || facts.label_values == sets.label_values)
-    return;
-  const std::string message = file + ": was trained on labels " + std::to_string(facts.label_values.front()) +
-                              " to " + std::to_string(facts.label_values.back()) +
-                              ", which are not those of this training set";
+  const std::vector<std::int64_t> before = labelsOfClasses(facts.label_values, facts.classes),
+                                  now = labelsOfClasses(sets.label_values, sets.classes);
+  const bool numbers = facts.label_values.empty() && sets.label_values.empty();
+  if (numbers || before == now) return;
+  const std::string message = file + ": was trained on labels " + std::to_string(before.front()) + " to " +
+                              std::to_string(before.back()) + ", which are not those of this training set";
   if (keeps_state) throw UserError(message);
   Log::warning(message);
 }
@@ -23,17 +24,21 @@ void compareStandardisation(const RunFacts& facts, const DataSets& sets, const s
 }
 
 void compareTestSets(const DataSection& before, const DataSection& now, bool same_seed) {
-  const bool same_file = before.kind == now.kind && before.features == now.features &&
-                         before.labels == now.labels &&
-                         isSameFile(dataPath(before, before.train_file), dataPath(now, now.train_file));
-  if (!now.splits() || !now.test_file.empty() || !same_file) return;
-  const bool same_samples =
-      before.samples == now.samples && before.sequence == now.sequence && before.vocabulary == now.vocabulary;
-  const bool same_part = same_seed && before.test_file.empty() && before.test_fraction == now.test_fraction &&
-                         (now.test_fraction > 0.0 || before.validation == now.validation);
-  if (!same_samples || !same_part)
+  const bool same_file =
+      before.kind == now.kind && before.features == now.features && before.labels == now.labels &&
+      isSameFile(dataPath(before, before.train_images), dataPath(now, now.train_images)) &&
+      isSameFile(dataPath(before, before.train_file), dataPath(now, now.train_file));
+  if (now.isGenerated() || !same_file) return;
+  const bool same_samples = same_seed && before.samples == now.samples && before.sequence == now.sequence &&
+                            before.vocabulary == now.vocabulary && before.test_fraction == now.test_fraction &&
+                            before.test_file.empty() == now.test_file.empty();
+  const bool same_validation = same_samples && before.validation == now.validation;
+  if (now.splits() && now.test_file.empty() && !(now.test_fraction > 0.0 ? same_samples : same_validation))
     Log::warning("the test set is another part of the training file than before; the network may have been "
                  "trained on its samples");
+  else if (now.validation > 0.0 && !same_validation)
+    Log::warning("the validation set is another part of the training set than before; the network may have "
+                 "been trained on its samples");
 }
 
 } // namespace partita

@@ -5,6 +5,7 @@
 #include "partita/comm/wait.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
+#include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/data/order.hpp"
@@ -195,6 +196,11 @@ struct Evaluated {
   RunFacts facts;
 };
 
+bool sameCuts(const StrategySection& one, const StrategySection& other) {
+  return one.kind == other.kind && one.stages == other.stages && one.cut_rule == other.cut_rule &&
+         one.cuts == other.cuts;
+}
+
 Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& world) {
   Evaluated source;
   source.file = parameterFileOf(request.path);
@@ -202,11 +208,17 @@ Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& worl
   Log::info(describeSource(opened));
   source.facts = opened.facts();
   const RunFacts& facts = source.facts;
-  const RunConfig asked = parseDeck(facts.deck, source.file, request.overrides);
-  source.deck = withFixedCuts(asked, facts.shape, facts.classes, sizeof(Real));
+  const RunConfig trained = parseDeck(facts.deck, source.file);
+  RunConfig asked = parseDeck(facts.deck, source.file, request.overrides);
+  for (const std::string& change : deckChanges(trained, asked)) Log::info("  changed: " + change);
+  // Cuts that balance memory would follow the batch of the evaluation.
+  const RunConfig& cut = sameCuts(trained.strategy, asked.strategy) ? trained : asked;
+  const StrategySection fixed = withFixedCuts(cut, facts.shape, facts.classes, sizeof(Real)).strategy;
+  asked.strategy.cuts = fixed.cuts;
+  asked.strategy.cut_rule = fixed.cut_rule;
+  source.deck = asked;
   // Another seed makes other data, if they are generated. The labels of stages are those of the training, and
   // so is the test set, if it is a part of the training file.
-  const RunConfig trained = parseDeck(facts.deck, source.file);
   source.deck.run.seed = trained.run.seed;
   source.deck.data.seed = asked.data.isGenerated() ? asked.run.seed : trained.run.seed;
   compareTestSets(trained.data, asked.data, true);

@@ -113,7 +113,8 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
     return;
   }
   if (!restart.same_stages)
-    Log::warning("the stages have changed: parameters, optimiser and step carry over, labels do not");
+    Log::warning("the stages have changed: parameters, optimiser and step carry over, labels do not; the "
+                 "optimisers of stages with new heads start from the beginning");
   else if (!sameHeads(before.partition, partition))
     Log::warning(
         "the heads of stages have changed: their new parameters, and the optimisers of these stages, "
@@ -121,10 +122,22 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
   const bool draws_targets = planOf(deck.strategy).drawsTargets(deck.strategy);
   if (before.deck.run.seed != deck.run.seed && draws_targets && !partition.cuts.empty())
     Log::warning("run/seed has changed, and with it the fixed labels that the stages have learned");
+  else if (restart.same_stages && draws_targets && !planOf(deck.strategy).sameTargets(before.deck.strategy, deck.strategy))
+    Log::warning("the fixed labels that the stages have learned have changed with the keys of the deck");
   if (optimiserStates(before.config.optimiser) != optimiserStates(deck.optimiser))
     Log::warning("the kind of optimiser has changed: its state starts from the beginning");
-  if (restart.found->replicas == replicas) return;
+  const OptimiserSection &old_rule = before.deck.optimiser, &new_rule = deck.optimiser;
+  if (new_rule.kind != OptimiserKind::sgd && old_rule.kind == new_rule.kind &&
+      (old_rule.beta1 != new_rule.beta1 || old_rule.beta2 != new_rule.beta2))
+    Log::warning("optimiser/beta1 or beta2 has changed: until the stored moments are forgotten, steps have "
+                 "another size");
+  const std::int64_t met = planOf(before.deck.strategy).meetings(before.deck.strategy).every;
   const bool differ = planOf(deck.strategy).replicasDiffer(deck.strategy);
+  const bool joins = met > 0 && !differ && restart.found->replicas > 1 && restart.start.step % met != 0;
+  if (joins)
+    Log::warning("the replicas have not met since their last steps: the run continues with the values of the "
+                 "first one");
+  if (restart.found->replicas == replicas || joins) return;
   Log::info("  replicas: " + std::to_string(restart.found->replicas) + " -> " + std::to_string(replicas) +
             (differ ? " (each continues with the values of one of the former replicas)"
                     : " (gradients are summed in a different order, so the last bits differ)"));

@@ -125,6 +125,10 @@ class SilPlan final : public StrategyPlan {
     return {reencodes(sil), sil.exits != Exits::none, sil.exits == Exits::fitted};
   }
   bool drawsTargets(const StrategySection& section) const override { return !learnsLabels(section.sil); }
+  bool sameTargets(const StrategySection& one, const StrategySection& other) const override {
+    const SilSection &a = one.sil, &b = other.sil;
+    return learnsLabels(a) || (a.labels == b.labels && a.kappa == b.kappa && a.temperature == b.temperature);
+  }
 
   /// Fixed signed labels cannot be reached through a ReLU. A first stage of one layer keeps its activation if
   /// the loss is a cross-entropy, because otherwise it would be a linear model.

@@ -16,11 +16,7 @@ Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox, const Shar
       _rates{static_cast<double>(context.config.training.batch), _section.rate_cap},
       _orders(mailbox, _dispatcher, _state, static_cast<std::size_t>(context.grid.replicas())),
       _report(context, _state) {
-  if (synchronous() && !_section.speeds.empty()) {
-    std::vector<double> speeds(_orders.size(), 1.0);
-    std::copy(_section.speeds.begin(), _section.speeds.end(), speeds.begin());
-    _controller.setSpeeds(speeds);
-  }
+  setGivenSpeeds();
   _state.workers.resize(_orders.size());
   for (std::size_t worker = 0; worker < _orders.size(); ++worker) {
     WorkerCounts& counts = _state.workers[worker];
@@ -30,12 +26,20 @@ Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox, const Shar
   _state.groups = _controller.state();
 }
 
+void Coordinator::setGivenSpeeds() {
+  if (!synchronous() || _section.speeds.empty()) return;
+  std::vector<double> speeds(_orders.size(), 1.0);
+  std::copy(_section.speeds.begin(), _section.speeds.end(), speeds.begin());
+  _controller.setSpeeds(speeds);
+}
+
 void Coordinator::restore(const Position& position, const std::vector<double>& numbers) {
   const auto found = HogbatchState::from(numbers, _controller.groups(), _orders.size());
   const std::vector<WorkerCounts> places = _state.workers;
   if (found) {
     _state = *found;
     _controller.restore(_state.groups);
+    setGivenSpeeds(); // which the deck may have changed
     for (std::size_t i = 0; i < places.size(); ++i) {
       _state.workers[i].rank = places[i].rank;
       _state.workers[i].shared = places[i].shared;

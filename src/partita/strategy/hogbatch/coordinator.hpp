@@ -38,6 +38,7 @@ class Coordinator {
   /// With `tolerate`, a worker is late when an order takes this many times as long as its longest recent one.
   static constexpr double batches_until_late = 50.0;
 
+  void setGivenSpeeds(); ///< those of the deck, if it has any
   bool synchronous() const { return _controller.rules().rule == WorkerRule::synchronous; }
   std::int64_t handedOut() const; ///< samples of the epoch
   std::int64_t step() const;      ///< after the batches that have ended

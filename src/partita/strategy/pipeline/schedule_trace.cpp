@@ -72,7 +72,7 @@ std::string ScheduleTrace::ownEvents() const {
                   "{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": %.3f, "
                   "\"pid\": %d, \"tid\": %d}",
                   name.c_str(), event.what, 1e6 * event.begin, 1e6 * (event.end - event.begin),
-                  _grid.replica(), _grid.group());
+                  _grid.replica(), _grid.group() + _grid.plan().groups * _grid.part());
     text += (text.empty() ? "" : ",\n") + std::string(line.data());
   }
   return text;

@@ -3,8 +3,6 @@
 #include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/core/error.hpp"
-#include "partita/data/gzip_file.hpp"
-#include "partita/data/hdf5_storage.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -168,7 +166,8 @@ void failWidth(const std::string& file, std::size_t width, const TrainedInput& t
                   " values, but the network was trained on " + std::to_string(trained.width()));
 }
 
-std::vector<std::int64_t> labelsOfClasses(const std::vector<std::int64_t>& label_values, std::int64_t classes) {
+std::vector<std::int64_t> labelsOfClasses(const std::vector<std::int64_t>& label_values,
+                                          std::int64_t classes) {
   if (!label_values.empty()) return label_values;
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(classes));
   std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
@@ -196,23 +195,6 @@ void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const 
 
 std::string dataPath(const DataSection& section, const std::string& file) {
   return (std::filesystem::path(section.path) / file).string();
-}
-
-std::vector<std::string> dataFiles(const DataSection& section) {
-  std::vector<std::string> files;
-  for (const std::string* name :
-       {&section.train_images, &section.train_labels, &section.test_images, &section.test_labels,
-        &section.train_file, &section.test_file, &section.vocabulary}) {
-    if (name->empty()) continue;
-    files.push_back(dataPath(section, *name));
-    files.push_back(twinOf(files.back()));
-  }
-  if (section.kind != DataKind::hdf5) return files;
-  for (const std::string* name : {&section.train_file, &section.test_file})
-    for (const std::string* dataset : {&section.features, &section.labels})
-      if (!name->empty())
-        for (std::string& file : filesBehind(dataPath(section, *name), *dataset)) files.push_back(file);
-  return files;
 }
 
 } // namespace partita

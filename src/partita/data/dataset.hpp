@@ -113,7 +113,8 @@ struct TrainedInput {
 [[noreturn]] void failWidth(const std::string& file, std::size_t width, const TrainedInput& trained);
 
 /// `label_values`, or if it is empty, the numbers of the classes.
-std::vector<std::int64_t> labelsOfClasses(const std::vector<std::int64_t>& label_values, std::int64_t classes);
+std::vector<std::int64_t> labelsOfClasses(const std::vector<std::int64_t>& label_values,
+                                          std::int64_t classes);
 
 /// Replaces the labels of a file by their ranks among `values`, the labels of classes 0, 1, .... Throws
 /// UserError if a label is not among them.
@@ -152,9 +153,5 @@ void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const 
 
 /// `file` inside the folder `data/path`; an absolute `file` stays as it is.
 std::string dataPath(const DataSection& section, const std::string& file);
-
-/// All files that a deck may read as data: each with and without ".gz", whichever name the deck has, and the
-/// files from which HDF5 takes the values of the named ones.
-std::vector<std::string> dataFiles(const DataSection& section);
 
 } // namespace partita

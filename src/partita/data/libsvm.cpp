@@ -183,8 +183,9 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
       if (file->text.width > trained->width()) failWidth(file->name, file->text.width, *trained);
     width = trained->width(); // the last features may be missing in a file
   }
-  const std::vector<std::int64_t> distinct =
-      trained != nullptr ? labelsOfClasses(trained->label_values, trained->classes) : distinctLabels(train.text.labels);
+  const std::vector<std::int64_t> distinct = trained != nullptr
+                                                 ? labelsOfClasses(trained->label_values, trained->classes)
+                                                 : distinctLabels(train.text.labels);
   if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)
     throw UserError(train.name + ": " + std::to_string(distinct.size()) +
                     " distinct labels, but data/classes is " + std::to_string(section.classes));

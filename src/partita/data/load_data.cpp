@@ -5,7 +5,9 @@
 #include "partita/core/log.hpp"
 #include "partita/data/built_in_images.hpp"
 #include "partita/data/grammar.hpp"
+#include "partita/data/gzip_file.hpp"
 #include "partita/data/hdf5_data.hpp"
+#include "partita/data/hdf5_storage.hpp"
 #include "partita/data/idx.hpp"
 #include "partita/data/libsvm.hpp"
 #include "partita/data/order.hpp"
@@ -312,6 +314,23 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
     sets.scale = std::move(map.scale);
   }
   return sets;
+}
+
+std::vector<std::string> dataFiles(const DataSection& section) {
+  std::vector<std::string> files;
+  for (const std::string* name :
+       {&section.train_images, &section.train_labels, &section.test_images, &section.test_labels,
+        &section.train_file, &section.test_file, &section.vocabulary}) {
+    if (name->empty()) continue;
+    files.push_back(dataPath(section, *name));
+    files.push_back(twinOf(files.back()));
+  }
+  if (section.kind != DataKind::hdf5) return files;
+  for (const std::string* name : {&section.train_file, &section.test_file})
+    for (const std::string* dataset : {&section.features, &section.labels})
+      if (!name->empty())
+        for (std::string& file : filesBehind(dataPath(section, *name), *dataset)) files.push_back(file);
+  return files;
 }
 
 } // namespace partita

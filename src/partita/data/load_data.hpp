@@ -10,4 +10,8 @@ namespace partita {
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need,
                   const TrainedInput* trained = nullptr);
 
+/// All files that a deck may read as data: each with and without ".gz", whichever name the deck has, and the
+/// files from which HDF5 takes the values of the named ones.
+std::vector<std::string> dataFiles(const DataSection& section);
+
 } // namespace partita

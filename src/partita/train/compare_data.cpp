@@ -23,20 +23,21 @@ void compareStandardisation(const RunFacts& facts, const DataSets& sets, const s
                       "changes with them");
 }
 
-void compareTestSets(const DataSection& before, const DataSection& now, bool same_seed) {
-  const bool same_file =
-      before.kind == now.kind && before.features == now.features && before.labels == now.labels &&
-      isSameFile(dataPath(before, before.train_images), dataPath(now, now.train_images)) &&
-      isSameFile(dataPath(before, before.train_file), dataPath(now, now.train_file));
+void compareHeldOut(const DataSection& before, const DataSection& now, bool same_seed, bool trains) {
+  const bool same_file = before.kind == now.kind && before.features == now.features &&
+                         before.labels == now.labels &&
+                         isSameFile(dataPath(before, before.train_images), dataPath(now, now.train_images)) &&
+                         isSameFile(dataPath(before, before.train_file), dataPath(now, now.train_file));
   if (now.isGenerated() || !same_file) return;
   const bool same_samples = same_seed && before.samples == now.samples && before.sequence == now.sequence &&
-                            before.vocabulary == now.vocabulary && before.test_fraction == now.test_fraction &&
+                            before.vocabulary == now.vocabulary &&
+                            before.test_fraction == now.test_fraction &&
                             before.test_file.empty() == now.test_file.empty();
   const bool same_validation = same_samples && before.validation == now.validation;
   if (now.splits() && now.test_file.empty() && !(now.test_fraction > 0.0 ? same_samples : same_validation))
     Log::warning("the test set is another part of the training file than before; the network may have been "
                  "trained on its samples");
-  else if (now.validation > 0.0 && !same_validation)
+  else if (trains && now.validation > 0.0 && !same_validation)
     Log::warning("the validation set is another part of the training set than before; the network may have "
                  "been trained on its samples");
 }

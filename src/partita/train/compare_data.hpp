@@ -16,8 +16,9 @@ void compareLabels(const RunFacts& facts, const DataSets& sets, const std::strin
 /// else.
 void compareStandardisation(const RunFacts& facts, const DataSets& sets, const std::string& file);
 
-/// Warns if both decks read the same training file, and `now` takes other samples of it as its test set than
-/// `before`, which may have trained on them. `same_seed`: are the samples drawn by the same random numbers?
-void compareTestSets(const DataSection& before, const DataSection& now, bool same_seed);
+/// Warns if both decks read the same training file, and `now` holds out other samples of it than `before`,
+/// which may have trained on them: as the test set, or if it `trains`, as the validation set. `same_seed`:
+/// are the samples drawn by the same random numbers?
+void compareHeldOut(const DataSection& before, const DataSection& now, bool same_seed, bool trains);
 
 } // namespace partita

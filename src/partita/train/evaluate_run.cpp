@@ -8,6 +8,7 @@
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/data/dataset.hpp"
+#include "partita/data/load_data.hpp"
 #include "partita/data/order.hpp"
 #include "partita/io/npz.hpp"
 #include "partita/io/output_file.hpp"
@@ -221,7 +222,7 @@ Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& worl
   // so is the test set, if it is a part of the training file.
   source.deck.run.seed = trained.run.seed;
   source.deck.data.seed = asked.data.isGenerated() ? asked.run.seed : trained.run.seed;
-  compareTestSets(trained.data, asked.data, true);
+  compareHeldOut(trained.data, asked.data, true, false);
   source.deck.strategy.replicas = evaluationReplicas(source.deck.strategy, world.size());
   if (!request.predictions.empty() && world.rank() == 0) // which writes them
     refuseOutput(request.predictions, inputsOf(request.path, source.deck.data));

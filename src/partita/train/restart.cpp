@@ -122,7 +122,8 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
   const bool draws_targets = planOf(deck.strategy).drawsTargets(deck.strategy);
   if (before.deck.run.seed != deck.run.seed && draws_targets && !partition.cuts.empty())
     Log::warning("run/seed has changed, and with it the fixed labels that the stages have learned");
-  else if (restart.same_stages && draws_targets && !planOf(deck.strategy).sameTargets(before.deck.strategy, deck.strategy))
+  else if (restart.same_stages && draws_targets &&
+           !planOf(deck.strategy).sameTargets(before.deck.strategy, deck.strategy))
     Log::warning("the fixed labels that the stages have learned have changed with the keys of the deck");
   if (optimiserStates(before.config.optimiser) != optimiserStates(deck.optimiser))
     Log::warning("the kind of optimiser has changed: its state starts from the beginning");
@@ -144,10 +145,10 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
 }
 
 /// An earlier version may have written a deck that this one cannot read, and its parameters are enough.
-void compareTestSets(const RunFacts& facts, const std::string& file, const RunConfig& deck) {
+void compareHeldOut(const RunFacts& facts, const std::string& file, const RunConfig& deck) {
   try {
     const RunConfig before = parseDeck(facts.deck, file);
-    compareTestSets(before.data, deck.data, before.run.seed == deck.run.seed);
+    compareHeldOut(before.data, deck.data, before.run.seed == deck.run.seed, true);
   } catch (const UserError&) {
     return;
   }
@@ -205,7 +206,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
     throw;
   }
   compareStandardisation(facts, sets, file);
-  compareTestSets(facts, file, deck);
+  compareHeldOut(facts, file, deck);
   if (!opened.isCheckpoint()) {
     compareLabels(facts, sets, file, false);
     Log::info("starting with the parameters of " + file);

@@ -23,8 +23,8 @@ bool repeats(const RunConfig& config) {
 /// Does a change of the deck, as in `deckChanges`, change the gradients of given batches?
 bool changesGradients(const std::string& change) {
   const std::string key = change.substr(0, change.find_first_of(": "));
-  for (const char* harmless : {"data/prefetch", "data/test_file", "data/test_images", "data/test_labels",
-                               "data/test_samples"})
+  for (const char* harmless :
+       {"data/prefetch", "data/test_file", "data/test_images", "data/test_labels", "data/test_samples"})
     if (key == harmless) return false;
   return key.rfind("data/", 0) == 0 || key.rfind("network/", 0) == 0 || key.rfind("training/", 0) == 0 ||
          key == "run/seed" || key == "run/precision" || key == "strategy/rule";
@@ -106,8 +106,9 @@ void HogbatchRules::checkLog(const RunConfig& config, const LoggedRun& run) cons
                     "since it records neither; set run/decisions=false");
   for (const std::string& change : deckChanges(before, config))
     if (changesGradients(change))
-      throw UserError("run/decisions: the log cannot continue with another deck (" + change +
-                      "), since all its gradients are computed again with the last one; set run/decisions=false");
+      throw UserError(
+          "run/decisions: the log cannot continue with another deck (" + change +
+          "), since all its gradients are computed again with the last one; set run/decisions=false");
   const std::vector<Decision> decisions = readDecisions(run.log);
   const std::int64_t found = std::count_if(decisions.begin(), decisions.end(), [&](const Decision& one) {
     return one.applied >= 0 && one.applied < state->version;

@@ -63,7 +63,7 @@ class Pipeline(support.RunTest):
 
     def test_each_part_has_a_row_in_the_trace(self):
         train(self.folder / "run", self.deck, "strategy/kind=pipeline", "run/steps=2", "run/trace=2", "strategy/stages=2",
-              "strategy/parts=2", "strategy/split=filter", ranks=4)
+              "strategy/parts=2", "strategy/split=filter", "strategy/schedule=1f1b", ranks=4)
         events = json.loads((self.folder / "run" / "trace.json").read_text())["traceEvents"]
         self.assertEqual({event["tid"] for event in events}, {0, 1, 2, 3})
         for tid in range(4):  # one operation at a time

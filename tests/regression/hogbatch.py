@@ -328,7 +328,7 @@ class Workers(RunOfWorkers):
             job.wait_for(lambda: "samples/s" in job.said())
             job.signal(signal.SIGUSR1)
             job.until(lambda: checkpoints(folder), "a checkpoint after SIGUSR1", 20)
-            self.assertIn("written in", job.said())
+            job.until(lambda: "written in" in job.said(), "the report of the checkpoint", 20)
             job.signal(signal.SIGKILL)
 
     def test_dead_worker(self):

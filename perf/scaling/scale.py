@@ -79,9 +79,9 @@ def runs(arguments, ranks):
 
 def train_command(arguments, ranks, folder):
     app = os.path.abspath(shutil.which(arguments.app) or arguments.app)
-    # A run that was killed before its end begins again.
+    again = ["--overwrite"] if os.path.exists(folder) else []  # it was killed before its end
     return [app, "train", os.path.abspath(arguments.deck), *overrides(arguments, ranks), "-d", os.path.abspath(folder),
-            "--overwrite"]
+            *again]
 
 
 def run_here(arguments, ranks):

@@ -196,6 +196,13 @@ class Elsewhere(support.RunTest):
                                         f"strategy/replicas={ranks}", ranks=ranks)
                 self.assertEqual(said in result.stderr, expected, result.stderr)
                 self.assertNotIn("different order", result.stdout if expected else "")
+        for keys in ("strategy/every=8", "strategy/warmup_steps=30"):  # they meet at the end, and in the warm-up
+            folder = self.folder / f"local-{keys[9:13]}"
+            train(folder, self.deck, "strategy/kind=local-sgd", "strategy/replicas=2", "strategy/every=8", keys,
+                  "checkpoint/every=10", "checkpoint/keep=100", ranks=2)
+            for step in (30,) if "every" in keys else (10, 20, 30):
+                _, result = self.go_on(support.checkpoints(folder)[step], "strategy/kind=joint", "run/epochs=3")
+                self.assertNotIn(said, result.stderr)
 
     def test_other_fixed_labels(self):
         _, checkpoint = self.kept("strategy/labels=orthogonal")
@@ -210,7 +217,8 @@ class Elsewhere(support.RunTest):
                 "data/test_file=rows.svm", "data/classes=0", "data/samples=0", "data/test_samples=0", "training/batch=10",
                 "data/validation=0.3", "strategy/kind=joint", "run/epochs=2", "checkpoint/every=2")
         train(self.folder / "rows", *deck)
-        for keys, expected in ((("run/seed=9",), True), (("data/validation=0.2",), True), ((), False)):
+        for keys, expected in ((("run/seed=9",), True), (("data/validation=0.2",), True), ((), False),
+                               ((f"data/train_file={self.folder}/rows.svm", "run/seed=9"), True)):
             result = run("train", *deck, "run/epochs=4", *keys, "-r", self.folder / "rows" / "parameters.h5", "-d",
                          self.folder / f"rows-{len(list(self.folder.iterdir()))}")
             self.assertEqual(result.returncode, 0, result.stderr)

@@ -109,7 +109,7 @@ class Scaling(support.RunTest):
                 for number, line in enumerate(lines, 1):
                     self.assertTrue(line.startswith(launches), line)
                     words = line.split("\t")
-                    self.assertEqual(words[-3:], ["-d", str(series / f"ranks2-{number}"), "--overwrite"])
+                    self.assertEqual(words[-2:], ["-d", str(series / f"ranks2-{number}")])
                     self.assertIn("strategy/stages=2", words)
                 self.assertEqual(support.run(*words[words.index("train") :], "-n").returncode, 0)
 

@@ -133,6 +133,8 @@ class StrategyPlan {
   virtual Meetings meetings(const StrategySection&) const { return {}; }
   /// Do replicas differ between steps, so that a checkpoint must keep each of them?
   bool replicasDiffer(const StrategySection& section) const { return meetings(section).every > 0; }
+  /// Have replicas that differ met after this step, which is not the last one?
+  virtual bool meetsAfter(const StrategySection&, std::int64_t) const { return true; }
   /// Names of the vectors that checkpoints keep for a stage in addition to parameters, statistics and
   /// optimiser state. They are as long as the parameters, are stored where the optimiser state is, and are
   /// the same on all replicas.

@@ -211,6 +211,7 @@ Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& worl
   const RunFacts& facts = source.facts;
   const RunConfig trained = parseDeck(facts.deck, source.file);
   RunConfig asked = parseDeck(facts.deck, source.file, request.overrides);
+  if (!asked.data.isGenerated()) asked.run.seed = trained.run.seed; // which makes no other data
   for (const std::string& change : deckChanges(trained, asked)) Log::info("  changed: " + change);
   // Cuts that balance memory would follow the batch of the evaluation.
   const RunConfig& cut = sameCuts(trained.strategy, asked.strategy) ? trained : asked;
@@ -221,7 +222,7 @@ Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& worl
   // Another seed makes other data, if they are generated. The labels of stages are those of the training, and
   // so is the test set, if it is a part of the training file.
   source.deck.run.seed = trained.run.seed;
-  source.deck.data.seed = asked.data.isGenerated() ? asked.run.seed : trained.run.seed;
+  source.deck.data.seed = asked.run.seed;
   compareHeldOut(trained.data, asked.data, true, false);
   source.deck.strategy.replicas = evaluationReplicas(source.deck.strategy, world.size());
   if (!request.predictions.empty() && world.rank() == 0) // which writes them

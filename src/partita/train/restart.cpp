@@ -119,8 +119,8 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
     Log::warning(
         "the heads of stages have changed: their new parameters, and the optimisers of these stages, "
         "start from the beginning");
-  const bool draws_targets = planOf(deck.strategy).drawsTargets(deck.strategy);
-  if (before.deck.run.seed != deck.run.seed && draws_targets && !partition.cuts.empty())
+  const bool draws_targets = planOf(deck.strategy).drawsTargets(deck.strategy) && !partition.cuts.empty();
+  if (before.deck.run.seed != deck.run.seed && draws_targets)
     Log::warning("run/seed has changed, and with it the fixed labels that the stages have learned");
   else if (restart.same_stages && draws_targets &&
            !planOf(deck.strategy).sameTargets(before.deck.strategy, deck.strategy))
@@ -132,9 +132,11 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
       (old_rule.beta1 != new_rule.beta1 || old_rule.beta2 != new_rule.beta2))
     Log::warning("optimiser/beta1 or beta2 has changed: until the stored moments are forgotten, steps have "
                  "another size");
-  const std::int64_t met = planOf(before.deck.strategy).meetings(before.deck.strategy).every;
-  const bool differ = planOf(deck.strategy).replicasDiffer(deck.strategy);
-  const bool joins = met > 0 && !differ && restart.found->replicas > 1 && restart.start.step % met != 0;
+  const std::int64_t step = restart.found->position.step;
+  const bool differ = planOf(deck.strategy).replicasDiffer(deck.strategy),
+             met = step == before.length.steps ||
+                   planOf(before.deck.strategy).meetsAfter(before.deck.strategy, step);
+  const bool joins = !met && !differ && restart.found->replicas > 1;
   if (joins)
     Log::warning("the replicas have not met since their last steps: the run continues with the values of the "
                  "first one");

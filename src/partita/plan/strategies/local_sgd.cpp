@@ -35,6 +35,9 @@ class LocalSgdPlan final : public JointPlan {
     const bool nesterov = section.local_sgd.outer == OuterStep::nesterov;
     return {section.local_sgd.every, (3.0 + (nesterov ? 6.0 : 4.0)) / 2.0};
   }
+  bool meetsAfter(const StrategySection& section, std::int64_t step) const override {
+    return step <= section.local_sgd.warmup_steps || step % section.local_sgd.every == 0;
+  }
   std::vector<std::string> keptStates(const StrategySection& section, const StagePlan&) const override {
     if (section.local_sgd.outer == OuterStep::average) return {"last_meeting"};
     return {"last_meeting", "outer_momentum"};

@@ -127,7 +127,7 @@ class SilPlan final : public StrategyPlan {
   bool drawsTargets(const StrategySection& section) const override { return !learnsLabels(section.sil); }
   bool sameTargets(const StrategySection& one, const StrategySection& other) const override {
     const SilSection &a = one.sil, &b = other.sil;
-    return learnsLabels(a) || (a.labels == b.labels && a.kappa == b.kappa && a.temperature == b.temperature);
+    return learnsLabels(a) || (a.labels == b.labels && a.label_init == b.label_init && a.kappa == b.kappa);
   }
 
   /// Fixed signed labels cannot be reached through a ReLU. A first stage of one layer keeps its activation if

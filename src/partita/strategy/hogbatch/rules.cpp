@@ -20,14 +20,18 @@ bool repeats(const RunConfig& config) {
   return planOf(config.strategy).repeats(config.strategy);
 }
 
+bool takesSteps(const RunConfig& config) {
+  return config.strategy.hogbatch.rule == WorkerRule::synchronous;
+}
+
 /// Does a change of the deck, as in `deckChanges`, change the gradients of given batches?
 bool changesGradients(const std::string& change) {
   const std::string key = change.substr(0, change.find_first_of(": "));
-  for (const char* harmless :
-       {"data/prefetch", "data/test_file", "data/test_images", "data/test_labels", "data/test_samples"})
+  for (const char* harmless : {"data/path", "data/prefetch", "data/test_file", "data/test_images",
+                               "data/test_labels", "data/test_samples"})
     if (key == harmless) return false;
   return key.rfind("data/", 0) == 0 || key.rfind("network/", 0) == 0 || key.rfind("training/", 0) == 0 ||
-         key == "run/seed" || key == "run/precision" || key == "strategy/rule";
+         key == "run/seed" || key == "run/precision";
 }
 
 class HogbatchRules final : public StrategyRules {
@@ -109,6 +113,9 @@ void HogbatchRules::checkLog(const RunConfig& config, const LoggedRun& run) cons
       throw UserError(
           "run/decisions: the log cannot continue with another deck (" + change +
           "), since all its gradients are computed again with the last one; set run/decisions=false");
+  if (takesSteps(before) != takesSteps(config)) // for which dropout draws its masks
+    throw UserError("run/decisions: the log cannot continue with another deck (strategy/rule), since all its "
+                    "gradients are computed again with the last one; set run/decisions=false");
   const std::vector<Decision> decisions = readDecisions(run.log);
   const std::int64_t found = std::count_if(decisions.begin(), decisions.end(), [&](const Decision& one) {
     return one.applied >= 0 && one.applied < state->version;

@@ -67,7 +67,7 @@ struct SparseWeightGradient {
       for (std::int64_t x = 0; x < windows; ++x) {
         factors[found] = own[x * images.outputs];
         at[found] = from + x * images.step();
-        if (factors[found] != Real(0)) ++found;
+        found += factors[found] == Real(0) ? 0 : 1;
         if (found < most) continue;
         addWindows(found, factors, at, started, to);
         started = true;
@@ -143,7 +143,7 @@ struct InputGradient {
         const Real own = from[(first + i) * images.outputs + o];
         found.factors[i][count] = own;
         found.outputs[i][count] = static_cast<std::uint8_t>(o);
-        if (own != Real(0)) ++count;
+        count += own == Real(0) ? 0 : 1;
       }
       found.counts[i] = count;
     }

@@ -13,6 +13,16 @@ constexpr int most_halves = 8;
 constexpr int most_halves = 2;
 #endif
 
+/// The same vector, held in a register. Otherwise compilers would read its number again for each vector that
+/// it is multiplied by, and loads would take longer than products.
+template <class Values>
+KOKKOS_FORCEINLINE_FUNCTION Values inRegister(Values values) {
+#ifdef __AVX512F__
+  if constexpr (sizeof(Values) == 64) asm("" : "+v"(values));
+#endif
+  return values;
+}
+
 /// Sums for neighbouring outputs: vectors of 16, and half a vector if `Halves` is odd.
 template <int Halves>
 struct Sums {
@@ -35,8 +45,13 @@ struct Sums {
     for (std::int64_t i = 0; i < count; ++i) to[i] = all[i];
   }
   KOKKOS_FORCEINLINE_FUNCTION void add(Real factor, const Sums& what) {
-    for (std::int64_t i = 0; i < full; ++i) wide[i] += factor * what.wide[i];
-    if (rest) last += factor * what.last;
+    const auto factors = inRegister(factor - typename Lanes<16>::Values{});
+    for (std::int64_t i = 0; i < full; ++i) wide[i] += factors * what.wide[i];
+    if (rest) {
+      Lanes<8>::Values half;
+      memcpy(&half, &factors, sizeof half);
+      last += half * what.last;
+    }
   }
   KOKKOS_FORCEINLINE_FUNCTION void dropNegative() {
     const auto none = Lanes<16>::all(0);

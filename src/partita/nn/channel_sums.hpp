@@ -6,6 +6,14 @@
 /// bits in each run.
 namespace partita {
 
+/// Inlines all that a function calls. Compilers would leave the values of 16-bit sums in functions of their
+/// own, and then compute them one by one.
+#ifdef PARTITA_LANE_VECTORS
+#define PARTITA_FLATTEN [[gnu::flatten]]
+#else
+#define PARTITA_FLATTEN
+#endif
+
 /// Sums over the places of a row, all computed by one thread.
 struct ChannelsOfThread {
   std::int64_t places, channels;
@@ -14,22 +22,19 @@ struct ChannelsOfThread {
   /// `pack` is a Pack of the channels from this one on, and at(place) gives a value for each of
   /// them; `at` may change the elements that it is called for.
   template <class Value, class Take>
-  KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
+  PARTITA_FLATTEN KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
     const std::int64_t count = places;
     forLanes(0, channels, [&](auto lanes, std::int64_t first) {
       constexpr int width = decltype(lanes)::count, at_once = 4; // independent partial sums
       Real own[at_once][width] = {};
-      std::int64_t place = 0;
-      for (; place + at_once <= count; place += at_once) {
-        for (int k = 0; k < at_once; ++k) {
-          PARTITA_LANES
-          for (int lane = 0; lane < width; ++lane) own[k][lane] += value(Pack<1>(), first + lane)(place + k);
-        }
-      }
-      for (; place < count; ++place) {
+      const auto add = [&](int k, std::int64_t place) {
         PARTITA_LANES
-        for (int lane = 0; lane < width; ++lane) own[0][lane] += value(Pack<1>(), first + lane)(place);
-      }
+        for (int lane = 0; lane < width; ++lane) own[k][lane] += value(Pack<1>(), first + lane)(place);
+      };
+      std::int64_t place = 0;
+      for (; place + at_once <= count; place += at_once)
+        for (int k = 0; k < at_once; ++k) add(k, place + k);
+      for (; place < count; ++place) add(0, place);
       PARTITA_LANES
       for (int lane = 0; lane < width; ++lane)
         take(first + lane, (own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]));
@@ -38,7 +43,7 @@ struct ChannelsOfThread {
 
   /// The same for two values: at(place) is a TwoOf.
   template <class Value, class Take>
-  KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
+  PARTITA_FLATTEN KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
     const std::int64_t count = places;
     forLanes(0, channels, [&](auto lanes, std::int64_t first) {
       constexpr int width = decltype(lanes)::count, at_once = 4;

@@ -1,64 +1,74 @@
-"""Prints the results of `partita bench` beside those of PyTorch: bench_table.py PARTITA.json [PYTORCH.json ...].
+"""Prints medians of what `./bootstrap bench` measured in FOLDER, Partita's beside PyTorch's.
 
-bench_table.py --threads FOLDER says how much faster two threads are than one: FOLDER has the files of several turns,
-{partita,pytorch}_THREADS_TURN.json.
+FOLDER has a file {partita,pytorch}_NAME_THREADS_TURN.json for models whose names begin with NAME. Ratios are those
+within a turn, so that a machine may change its speed between turns.
 """
 
+import argparse
 import json
-import os
 import statistics
-import sys
 from pathlib import Path
 
 
-def read(path):
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        return {entry["name"]: entry for entry in json.load(file)}
-
-
-def show_speed(ours, peers):
-    print(f"\n{'':24} {'Partita':>12} {'PyTorch':>12}  {'unit':8} speed-up")
-    for name, entry in ours.items():
-        line = f"{name:24} {entry['value']:12.4g} "
-        if name in peers:
-            peer = peers[name]["value"]
-            print(f"{line}{peer:12.4g}  {entry['unit']:8} {peer / entry['value']:.2f}x")
-        else:
-            print(f"{line}{'':12}  {entry['unit']}")
-
-
-def turns(folder, program):
-    """{name: [(ms with one thread, ms with two), ...]}"""
+def turns(folder, program, models="*", threads=1):
+    """{name: {turn: entry}}"""
     found = {}
-    for path in sorted(folder.glob(f"{program}_1_*.json")):
-        one, two = read(path), read(path.with_name(path.name.replace("_1_", "_2_", 1)))
-        for name in one:
-            if one[name]["unit"] == "ms" and name in two:
-                found.setdefault(name, []).append((one[name]["value"], two[name]["value"]))
+    for path in sorted(folder.glob(f"{program}_{models}_{threads}_*.json")):
+        for entry in json.loads(path.read_text(encoding="utf-8")):
+            found.setdefault(entry["name"], {})[path.stem.rpartition("_")[2]] = entry
     return found
 
 
-def show_threads(folder):
+def median(by_turn):
+    return statistics.median(entry["value"] for entry in by_turn.values())
+
+
+def ratio(slower, faster):
+    """The median of the ratios of all turns, or None."""
+    ratios = [slower[turn]["value"] / entry["value"] for turn, entry in faster.items() if turn in slower]
+    return statistics.median(ratios) if ratios else None
+
+
+def show_speed(folder):
     ours, peers = turns(folder, "partita"), turns(folder, "pytorch")
-    print(f"\nmedians of turns {'':7} {'1 thread':>12} {'2 threads':>12}  {'unit':8} faster  PyTorch")
-    for name, times in ours.items():
-        one, two = (statistics.median(column) for column in zip(*times))
-        line = f"{name:24} {one:12.4g} {two:12.4g}  {'ms':8}"
-        for each in (times, peers.get(name)):
-            line += f" {statistics.median(a / b for a, b in each):6.2f}x" if each else ""
+    print(f"\n{'medians of turns':24} {'Partita':>12} {'PyTorch':>12}  {'unit':8} speed-up")
+    medians = []
+    for name, by_turn in ours.items():
+        entry = dict(next(iter(by_turn.values())), value=median(by_turn))
+        medians.append(entry)
+        line, peer = f"{name:24} {entry['value']:12.4g} ", peers.get(name, {})
+        if faster := ratio(peer, by_turn):
+            print(f"{line}{median(peer):12.4g}  {entry['unit']:8} {faster:.2f}x")
+        else:
+            print(f"{line}{'':12}  {entry['unit']}")
+    return medians
+
+
+def show_threads(folder, models):
+    ours, peers = ([turns(folder, program, models, threads) for threads in (1, 2)] for program in ("partita", "pytorch"))
+    print(f"\n{'medians of turns':24} {'1 thread':>12} {'2 threads':>12}  {'unit':8} faster  PyTorch")
+    for name, one in ours[0].items():
+        if one[min(one)]["unit"] != "ms" or name not in ours[1]:
+            continue
+        line = f"{name:24} {median(one):12.4g} {median(ours[1][name]):12.4g}  {'ms':8}"
+        for program in (ours, peers):
+            faster = ratio(program[0].get(name, {}), program[1].get(name, {}))
+            line += f" {faster:6.2f}x" if faster else ""
         print(line)
 
 
 def main():
-    if sys.argv[1] == "--threads":
-        show_threads(Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    parser.add_argument("--threads", metavar="NAME", help="how much faster two threads are than one, for these models")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the medians to FILE, as `partita bench` does")
+    arguments = parser.parse_args()
+    if arguments.threads:
+        show_threads(arguments.folder, arguments.threads)
         return
-    peers = {}
-    for path in sys.argv[2:]:
-        peers.update(read(path))
-    show_speed(read(sys.argv[1]), peers)
+    medians = show_speed(arguments.folder)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(medians, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -75,66 +75,74 @@ needPeer() {
   fi
 }
 
-# resultFile ARGUMENT...: the file that --json names, or nothing.
-resultFile() {
+# readBenchArguments ARGUMENT...: sets json and only to the values of these options, and arguments to the others.
+readBenchArguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      --json) printf '%s\n' "${2:-}" ;;
-      --json=*) printf '%s\n' "${1#--json=}" ;;
-    esac
-    shift
-  done
-}
-
-# measureThreads FOLDER ARGUMENT...: times a perceptron with one and two threads, in float and bf16, in Partita and
-# PyTorch, alternating.
-measureThreads() {
-  local folder=$1 name=mlp256_b1024 turn threads arguments=()
-  shift
-  while [ $# -gt 0 ]; do
-    case $1 in
-      --json | --only) shift ;;
-      --json=* | --only=*) ;;
+      --json | --only)
+        [ $# -gt 1 ] || fail "$1 needs a value"
+        printf -v "${1#--}" %s "$2"
+        shift
+        ;;
+      --json=*) json=${1#--json=} ;;
+      --only=*) only=${1#--only=} ;;
       *) arguments+=("$1") ;;
     esac
     shift
   done
-  rm -rf "$folder"
-  mkdir -p "$folder"
-  for turn in 1 2 3; do
-    for threads in 1 2; do
-      OMP_NUM_THREADS=$threads onRanks 1 "$build/bin/partita" bench --only $name \
-        --json "$folder/partita_${threads}_$turn.json" "${arguments[@]}"
-      [ -z "$peer" ] || "$peer/bin/python" perf/peers/train_mlp.py --only $name --threads "$threads" \
-        --json "$folder/pytorch_${threads}_$turn.json"
-    done
-  done
 }
 
+# peerOf NAME: the script that measures the models whose names begin so.
+peerOf() {
+  case $1 in
+    mlp*) printf %s train_mlp.py ;;
+    gpt* | attention*) printf %s train_gpt.py ;;
+    *) printf %s train_conv.py ;;
+  esac
+}
+
+# measureTurn FOLDER TURN NAME THREADS ARGUMENT...: times models in Partita, and right after that in PyTorch.
+measureTurn() {
+  local end="$3_$4_$2" folder=$1 name=$3 threads=$4
+  shift 4
+  OMP_NUM_THREADS=$threads onRanks 1 "$build/bin/partita" bench --only "$name" --json "$folder/partita_$end.json" "$@"
+  [ -z "$peer" ] || "$peer/bin/python" "perf/peers/$(peerOf "$name")" --only "$name" --threads "$threads" --seconds 2 \
+    --json "$folder/pytorch_$end.json"
+}
+
+# Programs that are compared take turns, because the speed of a shared machine changes within minutes.
 runBench() {
-  local peer=perf/peers/.venv results=$build/bench script json
+  local peer=perf/peers/.venv results=$build/bench json='' only='' arguments=() names name turns=3 turn threads
+  readBenchArguments "$@"
+  names=(mlp lenet resnet conv gpt attention)
+  [ -z "$only" ] || names=("$only")
+  [[ " ${arguments[*]} " != *" --quick "* ]] || turns=1
+  [ -z "$json" ] || : >>"$json" # first, so that a bad path is reported before minutes of measuring
   buildTarget partita_app
   noteBlasKernels
-  mkdir -p "$results"
-  json=$(resultFile "$@")
-  if [ -z "$json" ]; then
-    json=$results/partita.json
-    set -- --json "$json" "$@"
-  fi
-  OMP_NUM_THREADS=1 onRanks 1 "$build/bin/partita" bench "$@"
-  rm -f "$results"/train_*.json
-  if needPeer; then
-    for script in perf/peers/train_*.py; do
-      step "measuring PyTorch" "$peer/bin/python" "$script" --json "$results/$(basename "$script" .py).json"
-    done
-  else
+  if ! needPeer; then
     say "PyTorch skipped: it could not be installed into $peer (see $log)"
     peer=
   fi
-  python3 scripts/bench_table.py "$json" "$results"/train_*.json
+  rm -rf "$results"
+  mkdir -p "$results"
+  OMP_NUM_THREADS=1 onRanks 1 "$build/bin/partita" info | sed '/^Kokkos Version/,$d'
+  for turn in $(seq $turns); do
+    for name in "${names[@]}"; do
+      step "turn $turn of $turns: $name" measureTurn "$results" $turn "$name" 1 "${arguments[@]}"
+    done
+  done
+  python3 scripts/bench_table.py "$results" --json "${json:-$results/medians.json}"
+  say "($log has the phases of each step)"
   if [ "$cores" -gt 1 ]; then
-    step "comparing one and two threads" measureThreads "$results/threads" "$@"
-    python3 scripts/bench_table.py --threads "$results/threads"
+    name=mlp256_b1024
+    for turn in $(seq $turns); do
+      for threads in 1 2; do
+        step "turn $turn of $turns: $name, threads: $threads" \
+          measureTurn "$results" $turn $name $threads "${arguments[@]}"
+      done
+    done
+    python3 scripts/bench_table.py "$results" --threads $name
   fi
   say
   say "two stages on two ranks compared with the whole network on one, with one thread per rank (perf/README.md):"

@@ -114,9 +114,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} to FILE")
     parser.add_argument("--seconds", type=float, default=4.0, help="seconds per measurement (default 4)")
+    parser.add_argument("--only", metavar="NAME", default="", help="only models whose names begin with NAME")
+    parser.add_argument("--threads", type=int, default=1, help="threads (default 1)")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    print(f"PyTorch {torch.__version__}, 1 thread, oneDNN {torch.backends.mkldnn.is_available()}")
+    torch.set_num_threads(arguments.threads)
+    print(f"PyTorch {torch.__version__}, {arguments.threads} thread(s), oneDNN {torch.backends.mkldnn.is_available()}")
     results = []
 
     def tell(name, seconds, note=""):
@@ -125,6 +127,8 @@ def main():
 
     def fastest(name, makers, note):
         """Reports the time of the fastest of several ways, {name of the way: what makes the step}."""
+        if not name.startswith(arguments.only):
+            return
         times = {}
         for way, make in makers.items():
             try:

@@ -64,10 +64,11 @@ class Gpt(nn.Module):
         return self.head(self.norm(self.blocks(self.table(ids) + self.position)))
 
 
-def timed(step, repetitions):
+def timed(step, seconds):
+    """Median time of one step in ms, over at least three steps that take about `seconds` in total, after a warm-up."""
     step()
     times = []
-    for _ in range(repetitions):
+    while len(times) < 3 or sum(times) < seconds:
         begin = time.perf_counter()
         step()
         times.append(time.perf_counter() - begin)
@@ -97,19 +98,25 @@ def attention_step():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} to FILE")
+    parser.add_argument("--seconds", type=float, default=8.0, help="seconds per measurement (default 8)")
+    parser.add_argument("--only", metavar="NAME", default="", help="only models whose names begin with NAME")
+    parser.add_argument("--threads", type=int, default=1, help="threads (default 1)")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
-    print(f"PyTorch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}")
+    print(f"PyTorch {torch.__version__}, {arguments.threads} thread(s), {torch.backends.cpu.get_cpu_capability()}")
     forms = {"single tensor": {"foreach": False}, "foreach": {"foreach": True}}
     results = {}
     for name, half in (("gpt256_b16", False), ("gpt256_b16_bf16", True)):
-        times = {form: timed(gpt_step(half, **adam), 15) for form, adam in forms.items()}
+        if not name.startswith(arguments.only):
+            continue
+        times = {form: timed(gpt_step(half, **adam), arguments.seconds) for form, adam in forms.items()}
         best = min(times, key=times.get)
         results[name] = times[best]
         print(f"{name:15} {times[best]:9.3f} ms per step, Adam '{best}'", flush=True)
-    results["attention256"] = timed(attention_step(), 25)
-    print(f"attention256    {results['attention256']:9.3f} ms per step")
+    if "attention256".startswith(arguments.only):
+        results["attention256"] = timed(attention_step(), arguments.seconds)
+        print(f"attention256    {results['attention256']:9.3f} ms per step")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump([{"name": name, "value": value, "unit": "ms"} for name, value in results.items()], file, indent=1)

@@ -222,35 +222,59 @@ class Commands(unittest.TestCase):
                   and not words[1].startswith("-") and f"\n  {words[1]} " not in usage]
         self.assertEqual(faults, [])
 
-    def test_file_of_the_benchmark(self):
-        """The program gets one --json, and the table is made of its file."""
+    def run_bench(self, folder, *arguments):
+        """The calls of programs that `./bootstrap bench` makes, with PyTorch."""
         script = """source scripts/commands.sh
-            buildTarget() { :; }; noteBlasKernels() { :; }; say() { :; }; launcher() { :; }; needPeer() { false; }
-            onRanks() { echo "$*"; }; python3() { echo "$*"; }; step() { shift; "$@"; }
-            build=$1; cores=2; shift; runBench "$@" """
-        for arguments, file in ((["--quick"], "partita.json"), (["--json", "x.json"], "x.json"),
-                                (["--quick", "--json=x.json"], "x.json")):
-            with tempfile.TemporaryDirectory() as folder:
-                result = subprocess.run(["bash", "-c", script, "bash", folder, *arguments], cwd=ROOT, text=True,
-                                        capture_output=True, check=True)
-            bench, table, *threads = result.stdout.splitlines()
-            self.assertEqual(bench.count("--json"), 1, bench)
-            self.assertIn(file, bench)
-            self.assertIn(file, table.split()[1])
-            of_threads = [line for line in threads if "--only mlp256_b1024" in line]
-            self.assertEqual(len(of_threads), 6)
-            self.assertTrue(all(line.count("--json") == 1 and "x.json" not in line for line in of_threads))
+            buildTarget() { :; }; noteBlasKernels() { :; }; say() { :; }; launcher() { :; }; needPeer() { peer=$fake; }
+            onRanks() { echo "$OMP_NUM_THREADS $*"; }; python3() { echo "python3 $*"; }; step() { shift; "$@"; }
+            fail() { echo "$*" >&2; exit 1; }
+            build=$1; cores=2; fake=$1/peer; shift
+            mkdir -p "$fake/bin"; printf '#!/bin/bash\necho "peer $*"\n' >"$fake/bin/python"; chmod +x "$fake/bin/python"
+            runBench "$@" """
+        return subprocess.run(["bash", "-c", script, "bash", folder, *arguments], cwd=ROOT, text=True,
+                              capture_output=True, check=False)
 
-    def test_table_of_threads(self):
+    def test_turns_of_the_benchmark(self):
+        """Partita and PyTorch take turns for the same models, and the file of --json gets the medians."""
+        for arguments, names, turns in (([], ["mlp", "lenet", "resnet", "conv", "gpt", "attention"], 3),
+                                        (["--only", "gpt", "run/seed=2"], ["gpt"], 3), (["--quick"], None, 1)):
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder, "x.json")
+                result = self.run_bench(folder, *arguments, "--json", str(file))
+                self.assertEqual((result.returncode, result.stderr, file.exists()), (0, "", True))
+            lines = [line for line in result.stdout.splitlines() if " info" not in line]
+            end = next(i for i, line in enumerate(lines) if "bench_table.py" in line)
+            self.assertIn(f"--json {file}", lines[end])
+            one, two, threads = lines[:end:2], lines[1:end:2], lines[end + 1:-1]
+            self.assertEqual(len(one), turns * len(names or "123456"))
+            self.assertEqual([re.search(r"--only (\w+)", line).group(1) for line in one],
+                             [re.search(r"--only (\w+)", line).group(1) for line in two])
+            if names:
+                self.assertEqual([re.search(r"--only (\w+)", line).group(1) for line in one], names * turns)
+            self.assertTrue(all(line.startswith("1 ") and line.count("--json") == 1 for line in one), one)
+            self.assertTrue(all(line.startswith("peer perf/peers/train_") for line in two), two)
+            self.assertEqual(all("run/seed=2" in line for line in one), "run/seed=2" in arguments)
+            self.assertEqual(sum("--only mlp256_b1024" in line for line in threads), 4 * turns)
+            self.assertEqual(sum(line.startswith("2 ") for line in threads), turns)
+        with tempfile.TemporaryDirectory() as folder:
+            result = self.run_bench(folder, "--json")
+        self.assertEqual((result.returncode, result.stderr), (1, "--json needs a value\n"))
+
+    def table_of(self, folder, *arguments):
+        return subprocess.run([sys.executable, ROOT / "scripts/bench_table.py", folder, *arguments], text=True,
+                              capture_output=True, check=True).stdout.splitlines()
+
+    def test_tables_of_the_benchmark(self):
         """Ratios are those of each turn, and the median counts."""
         with tempfile.TemporaryDirectory() as folder:
-            for turn, (one, two) in enumerate(((10.0, 5.0), (12.0, 8.0), (30.0, 10.0)), 1):
-                for threads, value in ((1, one), (2, two)):
-                    entry = {"name": "mlp", "value": value, "unit": "ms"}
-                    Path(folder, f"partita_{threads}_{turn}.json").write_text(json.dumps([entry]))
-            result = subprocess.run([sys.executable, ROOT / "scripts/bench_table.py", "--threads", folder], text=True,
-                                    capture_output=True, check=True)
-        self.assertEqual(result.stdout.splitlines()[-1].split(), ["mlp", "12", "8", "ms", "2.00x"])
+            for turn, times in enumerate(((10.0, 5.0, 20.0), (12.0, 8.0, 12.0), (30.0, 10.0, 90.0)), 1):
+                for program, threads, value in zip(("partita", "partita", "pytorch"), (1, 2, 1), times):
+                    entry = {"name": "mlp", "value": value, "unit": "ms", "flops": 3.0}
+                    Path(folder, f"{program}_mlp_{threads}_{turn}.json").write_text(json.dumps([entry]))
+            file = Path(folder, "medians")
+            self.assertEqual(self.table_of(folder, "--json", file)[-1].split(), ["mlp", "12", "20", "ms", "2.00x"])
+            self.assertEqual(json.loads(file.read_text()), [dict(entry, value=12.0)])
+            self.assertEqual(self.table_of(folder, "--threads", "mlp")[-1].split(), ["mlp", "12", "8", "ms", "2.00x"])
 
     def test_roofline_of_the_benchmark(self):
         """The lower of both roofs counts; bf16 has its own."""

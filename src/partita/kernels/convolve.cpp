@@ -245,7 +245,7 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
     }
     Matrix of_weight = weight_gradient, of_input = grad_in.real();
     if (of_weight.size() > 0 && narrow::convolves(_c)) {
-      narrow::weightGradient(space, _c, work, accumulate, in.real(), grad.real(), of_weight, between);
+      weightGradientInReal(space, work, accumulate, in.real(), grad.real(), of_weight, between);
       of_weight = Matrix();
     }
     if (of_input.size() > 0 && narrow::givesInputGradient(_c)) {
@@ -265,6 +265,16 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
                              grad_in.size() > 0 ? grad_in.rowsFrom(first, count).data : nullptr);
     if (between) between();
   }
+}
+
+bool Convolve::sumsWeightsInReal() const {
+  return narrow::convolves(_c) && !_c.fillsVectors();
+}
+
+void Convolve::weightGradientInReal(const ExecSpace& space, const Vector& work, bool accumulate,
+                                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
+                                    const std::function<void()>& between) const {
+  narrow::weightGradient(space, _c, work, accumulate, in, grad, weight_gradient, between);
 }
 
 /// The gradient of the weights is added up in the order of the columns.

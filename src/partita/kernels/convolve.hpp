@@ -44,6 +44,14 @@ class Convolve {
                 const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
                 const TypedMatrix& grad_in, const std::function<void()>& between = {}) const;
 
+  /// Does the gradient of the weights take less time from `Real` values than from values of 16 bits?
+  /// Libraries leave parts of their vectors unused, and multiply the zeros that come out of pooling.
+  bool sumsWeightsInReal() const;
+  /// The same gradient of the weights, where `sumsWeightsInReal`.
+  void weightGradientInReal(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
+                            const Matrix& grad, const Matrix& weight_gradient,
+                            const std::function<void()>& between = {}) const;
+
  private:
   /// Weights and their gradient in the order of the columns, and the rest of the scratch.
   struct Scratch {

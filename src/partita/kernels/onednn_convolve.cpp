@@ -28,12 +28,6 @@ Type valueType(const ConvolveCase& c) {
   return c.half ? operandType(c.operands) : Type::f32;
 }
 
-/// With other numbers of channels, the library is slower than columns for floats.
-bool inBlocks(const ConvolutionPlan& plan) {
-  constexpr std::int64_t block = 16;
-  return plan.in_channels % block == 0 && plan.out_channels % block == 0;
-}
-
 bool isFlat(const WindowPlan& w) {
   return w.in[0] == 1 && w.kernel[0] == 1 && w.out[0] == 1;
 }
@@ -215,7 +209,8 @@ bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t row
                const ConvolutionBlock* block, bool half) {
   static const bool wide = supports(dnnl::cpu_isa::avx512_core);
   if (!wide || rows == 0 || !plan.packable()) return false;
-  if (operandType(operands) == Type::f32 && (half || !inBlocks(plan))) return false;
+  // Otherwise the library is slower than columns for floats.
+  if (operandType(operands) == Type::f32 && (half || !plan.fillsVectors())) return false;
   const std::lock_guard<std::mutex> lock(mutex());
   const std::int64_t at_once = plan.packedRows(rows), left = rows % at_once;
   const ConvolutionPlan& computed = block != nullptr ? block->plan : plan;

@@ -201,12 +201,28 @@ void Convolution::backward(const ExecSpace& space, const Pass& pass, const Typed
     return backwardInReal(space, pass, in, grad_out, grad_in);
   const auto gradients = [&](const Matrix& of_weight, const TypedMatrix& of_in,
                              const std::function<void()>& between = {}) {
-    _convolve.backward(space, pass.work, pass.accumulate, in, _weight, grad_out, of_weight, of_in, between);
+    const bool in_real = of_weight.size() > 0 && in.half() && _convolve.sumsWeightsInReal();
+    if (in_real) weightGradientInReal(space, pass, in, grad_out, between);
+    if (in_real && of_in.size() == 0) return;
+    _convolve.backward(space, pass.work, pass.accumulate, in, _weight, grad_out,
+                       in_real ? Matrix() : of_weight, of_in, between);
   };
   if (!pass.inputGradientFirst()) return gradients(_weight_gradient, grad_in);
   gradients(Matrix(), grad_in);
   pass.reportInputGradient();
   gradients(_weight_gradient, Matrix(), [&] { pass.parts->letMove(); });
+}
+
+void Convolution::weightGradientInReal(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                                       const TypedMatrix& grad, const std::function<void()>& between) const {
+  const std::int64_t at_once = _c.rowsInReal(in.rows);
+  for (std::int64_t first = 0; first < in.rows; first += at_once) {
+    const RealRows rows(pass, in, grad, std::min(at_once, in.rows - first));
+    copyValues(space, in.rowsFrom(first, rows.count), rows.in);
+    copyValues(space, grad.rowsFrom(first, rows.count), rows.out);
+    _convolve.weightGradientInReal(space, pass.work, pass.accumulate || first > 0, rows.in, rows.out,
+                                   _weight_gradient, between);
+  }
 }
 
 void Convolution::backwardInReal(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,

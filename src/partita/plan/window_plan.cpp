@@ -151,10 +151,19 @@ std::int64_t ConvolutionPlan::copiedWeights() const {
   return same_order ? 0 : out_channels * depth();
 }
 
+namespace {
+
+constexpr std::int64_t channel_lanes = 16; // of a vector register
+
+} // namespace
+
 bool ConvolutionPlan::packable() const {
-  constexpr std::int64_t lanes = 16; // of a vector register, over channels
-  return !plans_for_device && groups == 1 && windows.taps() > 1 && in_channels >= lanes &&
-         out_channels >= lanes;
+  return !plans_for_device && groups == 1 && windows.taps() > 1 && in_channels >= channel_lanes &&
+         out_channels >= channel_lanes;
+}
+
+bool ConvolutionPlan::fillsVectors() const {
+  return in_channels % channel_lanes == 0 && out_channels % channel_lanes == 0;
 }
 
 std::int64_t ConvolutionPlan::mostPackedRows(std::int64_t rows) const {

@@ -61,6 +61,9 @@ struct ConvolutionPlan {
   /// Are there so few outputs that Partita's own kernels, which read the windows where they lie,
   /// are faster on a host?
   bool narrow() const;
+  /// Do the channels of inputs and of outputs fill whole vectors? If not, libraries leave part of them
+  /// unused.
+  bool fillsVectors() const;
   std::int64_t paddedValues() const; ///< of a row that is copied with its padding; 0: it has none
   std::int64_t narrowRows(std::int64_t rows) const; ///< at once, which fit into the cache of a core
   std::int64_t narrowWidth() const;                 ///< outputs in whole vectors

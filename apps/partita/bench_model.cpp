@@ -111,11 +111,8 @@ double StepTimes::update() const {
          std::accumulate(phases.begin(), phases.end(), 0.0);
 }
 
-StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, double gemm) {
-  double expected = 1e-9 * flopsOfStep(model) / (0.7 * gemm);
-  constexpr double small = 1e-3; // s; such models take longer than their products
-  if (!device_is_host || expected < small)
-    expected = std::max(expected, typical(Typical::median, timeBlocks(space, model, 1, 2)));
+StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick) {
+  const double expected = typical(Typical::median, timeBlocks(space, model, 1, 2));
   const int steps = std::max(1, static_cast<int>((quick ? 0.05 : 0.4) / expected));
   StepTimes times;
   times.step = typical(Typical::median, timeBlocks(space, model, quick ? 3 : 9, steps));
@@ -125,7 +122,7 @@ StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, doubl
 
 Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchModel& model, bool quick,
                          const BenchRates& rates) {
-  const StepTimes times = timeSteps(space, model, quick, rates.gemm);
+  const StepTimes times = timeSteps(space, model, quick);
   const double ms = 1e3 * times.step, rate = 1e-9 * flopsOfStep(model) / times.step;
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms per step, %6.1f GFLOP/s = %5.1f %% of %s",

@@ -71,9 +71,8 @@ struct StepTimes {
   double update() const;
 };
 
-/// Times training steps of a model. `gemm`, the rate of a product in GFLOP/s, determines how many
-/// steps are enough.
-StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, double gemm);
+/// Times training steps of a model. The first ones determine how many are enough.
+StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick);
 
 /// Times training steps of a model, and shows where the time goes.
 Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchModel& model, bool quick,

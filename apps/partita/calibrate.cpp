@@ -90,7 +90,7 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   });
   const std::string name = std::filesystem::path(path).stem().string();
   world.barrier();
-  const StepTimes times = timeSteps(space, *model, quick, 1e-9 * cluster.flops);
+  const StepTimes times = timeSteps(space, *model, quick);
   const bool oversubscribed = isOversubscribed(world);
   const auto of_ranks = [&](double seconds) { return secondsOfRanks(world, seconds, oversubscribed); };
   const double step = of_ranks(times.step), update = of_ranks(times.update());
@@ -219,7 +219,7 @@ void measureDecks(const ExecSpace& space, const Communicator& world, const Bench
 
 /// Seconds of a training step of this many samples on this rank, while all ranks train.
 double stepOf(const ExecSpace& space, const Communicator& world, const RunConfig& deck, std::int64_t batch,
-              const BenchSetting& setting, bool quick, double gemm) {
+              const BenchSetting& setting, bool quick) {
   std::optional<BenchModel> model;
   collectively(world, [&] {
     const BenchSetting sized{
@@ -228,7 +228,7 @@ double stepOf(const ExecSpace& space, const Communicator& world, const RunConfig
     model.emplace(deck, loadData(deck.data, deck.run.seed, Need::everything), sized);
   });
   world.barrier();
-  return timeSteps(space, *model, quick, gemm).step;
+  return timeSteps(space, *model, quick).step;
 }
 
 /// For a deck whose ranks are not in step: overhead and speed of each, by the steps of two batches. Rank 0,
@@ -246,8 +246,8 @@ void timeWorkers(const ExecSpace& space, const Communicator& world, const BenchS
   constexpr double ticks = 1e12; // of a second
   std::vector<std::int64_t> least, most;
   for (const auto& [batch, times] : {std::pair{small, &least}, std::pair{large, &most}})
-    *times = world.gather(static_cast<std::int64_t>(
-        ticks * stepOf(space, world, deck, batch, setting, quick, 1e-9 * cluster.flops)));
+    *times =
+        world.gather(static_cast<std::int64_t>(ticks * stepOf(space, world, deck, batch, setting, quick)));
   const std::string name = std::filesystem::path(path).stem().string();
   for (std::size_t rank = 1; rank < least.size(); ++rank) {
     WorkerTiming timing = workerTiming(small, static_cast<double>(least[rank]) / ticks, large,

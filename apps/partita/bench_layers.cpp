@@ -14,7 +14,7 @@ namespace {
 /// Times both passes of a layer.
 Measurement measureLayer(const ExecSpace& space, const std::string& name, const LayerPlan& plan,
                          std::int64_t rows, bool quick, const BenchRates& rates) {
-  const LayerSeconds seconds = timeLayer(space, plan, rows, quick ? 2 : 21);
+  const LayerSeconds seconds = timeLayer(space, plan, rows, quick ? 2 : 61);
   const double ms = 1e3 * (seconds.forward + seconds.backward);
   const double flops =
       (plan.forwardFlops() + plan.weightFlops() + plan.inputFlops()) * static_cast<double>(rows);

@@ -222,15 +222,16 @@ class Commands(unittest.TestCase):
                   and not words[1].startswith("-") and f"\n  {words[1]} " not in usage]
         self.assertEqual(faults, [])
 
-    def run_bench(self, folder, *arguments):
-        """The calls of programs that `./bootstrap bench` makes, with PyTorch."""
+    def run_bench(self, folder, *arguments, peer="peer=$fake"):
+        """The calls of programs that `./bootstrap bench` makes; `peer` is the command that finds PyTorch."""
         script = """source scripts/commands.sh
-            buildTarget() { :; }; noteBlasKernels() { :; }; say() { :; }; launcher() { :; }; needPeer() { peer=$fake; }
+            buildTarget() { :; }; noteBlasKernels() { :; }; say() { :; }; launcher() { :; }; needPeer() { $peer_command; }
             onRanks() { echo "$OMP_NUM_THREADS $*"; }; python3() { echo "python3 $*"; }; step() { shift; "$@"; }
             fail() { echo "$*" >&2; exit 1; }
             build=$1; cores=2; fake=$1/peer; shift
             mkdir -p "$fake/bin"; printf '#!/bin/bash\necho "peer $*"\n' >"$fake/bin/python"; chmod +x "$fake/bin/python"
             runBench "$@" """
+        script = script.replace("$peer_command", peer)
         return subprocess.run(["bash", "-c", script, "bash", folder, *arguments], cwd=ROOT, text=True,
                               capture_output=True, check=False)
 
@@ -257,6 +258,9 @@ class Commands(unittest.TestCase):
             self.assertEqual(sum("--only mlp256_b1024" in line for line in threads), 4 * turns)
             self.assertEqual(sum(line.startswith("2 ") for line in threads), turns)
         with tempfile.TemporaryDirectory() as folder:
+            alone = self.run_bench(folder, peer="false")
+            self.assertEqual((alone.returncode, alone.stderr, alone.stdout.count("peer ")), (0, "", 0))
+            self.assertEqual(alone.stdout.count(" bench --only "), 3 * (6 + 2))
             result = self.run_bench(folder, "--json")
         self.assertEqual((result.returncode, result.stderr), (1, "--json needs a value\n"))
 

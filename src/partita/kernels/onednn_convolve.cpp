@@ -209,7 +209,7 @@ bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t row
                const ConvolutionBlock* block, bool half) {
   static const bool wide = supports(dnnl::cpu_isa::avx512_core);
   if (!wide || rows == 0 || !plan.packable()) return false;
-  // Otherwise the library is slower than columns for floats.
+  // For floats whose channels do not fill vectors, the library is slower than columns.
   if (operandType(operands) == Type::f32 && (half || !plan.fillsVectors())) return false;
   const std::lock_guard<std::mutex> lock(mutex());
   const std::int64_t at_once = plan.packedRows(rows), left = rows % at_once;

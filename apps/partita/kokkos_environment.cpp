@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/rank_places.hpp"
 #include "partita/core/memory.hpp"
+#include "partita/core/subnormals.hpp"
 #include "partita/core/types.hpp"
 
 #include <algorithm>
@@ -176,6 +177,7 @@ KokkosEnvironment::KokkosEnvironment(std::vector<std::string> words) {
   for (std::string& word : words) pointers.push_back(word.data());
   int count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);
+  flushSubnormals(); // before Kokkos starts threads, which inherit it
   Kokkos::initialize(count, pointers.data());
   AllocationCounter::start();
 }

@@ -25,7 +25,8 @@ void chooseDevice(int argc, char** argv);
 /// contradicts a flag. Collective.
 std::vector<std::string> kokkosArguments(const Communicator& world, int argc, char** argv);
 
-/// Keeps Kokkos running for the life of the object, with the memory counters.
+/// Keeps Kokkos running for the life of the object, with the memory counters. Its threads take subnormal
+/// numbers for zero.
 class KokkosEnvironment {
  public:
   explicit KokkosEnvironment(std::vector<std::string> words);

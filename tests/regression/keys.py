@@ -671,6 +671,16 @@ class Numbers(support.RunTest):
                     self.assertEqual(result.returncode, 75, result.stdout + result.stderr)
 
 
+    def test_steps_below_the_normal_range_change_nothing(self):
+        """Hosts take subnormal numbers for zero: many processors need over a hundred cycles for each."""
+        def hash_of(norm):  # of gradients; biases begin at zero
+            return support.train(self.folder / "run", self.deck, "optimiser/kind=sgd", "optimiser/momentum=0",
+                                 "optimiser/learning_rate=1e-12", f"optimiser/clip_norm={norm}")["parameters_hash"]
+
+        self.assertEqual(hash_of(1e-27), hash_of(3e-27))
+        self.assertNotEqual(hash_of(1e-27), hash_of(3e-22))
+
+
 class Threads(support.RunTest):
     """If no variable sets the number of threads, the cores of the rank do."""
 

@@ -1,5 +1,6 @@
 #include "partita/core/log.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/window_plan.hpp"
 
 #include <array>
 #include <cstdio>
@@ -26,6 +27,7 @@ Measurement measureLayer(const ExecSpace& space, const std::string& name, const 
   return {name, ms, "ms", flops, bytesMoved({plan}, rows, Precision::single)};
 }
 
+/// A convolution with ReLU, of images or volumes.
 struct ConvolutionCase {
   const char* name;
   Shape in;
@@ -34,7 +36,7 @@ struct ConvolutionCase {
 
 LayerPlan planOf(const ConvolutionCase& c) {
   LayerSpec spec, last;
-  spec.type = "conv2d";
+  spec.type = isVolume(c.in) ? "conv3d" : "conv2d";
   spec.convolution.channels = c.channels;
   spec.convolution.kernel = {{c.kernel}};
   spec.convolution.stride = {{c.stride}};
@@ -55,7 +57,8 @@ std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick,
                                            {"conv3x3_64_64_56", {64, 56, 56}, 64, 3, 1, 1, 8},
                                            {"conv3x3_256_256_14", {256, 14, 14}, 256, 3, 1, 1, 8},
                                            {"conv1x1_256_64_56", {256, 56, 56}, 64, 1, 1, 0, 8},
-                                           {"conv7x7_3_64_224", {3, 224, 224}, 64, 7, 2, 3, 4}};
+                                           {"conv7x7_3_64_224", {3, 224, 224}, 64, 7, 2, 3, 4},
+                                           {"conv3x3x3_16_32_32", {16, 32, 32, 32}, 32, 3, 1, 1, 4}};
   std::vector<Measurement> measured;
   measured.reserve(cases.size());
   for (const ConvolutionCase& c : cases)

@@ -29,8 +29,10 @@ CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch, as in
     ("conv3x3_256_256_14", (256, 14, 14), 256, 3, 1, 1, 8),
     ("conv1x1_256_64_56", (256, 56, 56), 64, 1, 1, 0, 8),
     ("conv7x7_3_64_224", (3, 224, 224), 64, 7, 2, 3, 4),
+    ("conv3x3x3_16_32_32", (16, 32, 32, 32), 32, 3, 1, 1, 4),
 )
 FORMATS = {"channels first": torch.contiguous_format, "channels last": torch.channels_last}
+VOLUME_FORMATS = {"channels first": torch.contiguous_format, "channels last": torch.channels_last_3d}
 
 
 def seconds_of(work, seconds):
@@ -97,7 +99,8 @@ def training_step(make, batch, adam_form, memory_format, half):
 
 
 def convolution_pass(shape, channels, kernel, stride, padding, batch, memory_format):
-    layer = nn.Sequential(nn.Conv2d(shape[0], channels, kernel, stride, padding), nn.ReLU())
+    convolution = nn.Conv3d if len(shape) == 4 else nn.Conv2d
+    layer = nn.Sequential(convolution(shape[0], channels, kernel, stride, padding), nn.ReLU())
     layer = layer.to(memory_format=memory_format)
     x = torch.randn(batch, *shape).to(memory_format=memory_format).requires_grad_()
     grad = torch.randn_like(layer(x))
@@ -144,7 +147,8 @@ def main():
                     {f"Adam '{form}', {layout}": functools.partial(training_step, make, batch, options, order, half)
                      for form, options in ADAM_FORMS.items() for layout, order in FORMATS.items()}, "per step")
     for name, *case in CONVOLUTIONS:
-        fastest(name, {layout: functools.partial(convolution_pass, *case, order) for layout, order in FORMATS.items()},
+        formats = VOLUME_FORMATS if len(case[0]) == 4 else FORMATS
+        fastest(name, {layout: functools.partial(convolution_pass, *case, order) for layout, order in formats.items()},
                 "forward and backward")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:

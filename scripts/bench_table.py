@@ -1,7 +1,8 @@
 """Prints medians of what `./bootstrap bench` measured in FOLDER, Partita's beside PyTorch's.
 
 FOLDER has a file {partita,pytorch}_NAME_THREADS_TURN.json for models whose names begin with NAME. Ratios are those
-within a turn, so that a machine may change its speed between turns.
+within a turn, so that a machine may change its speed between turns; beside them stands the ratio of the fastest turns,
+which a machine that changes its speed within a turn disturbs less.
 """
 
 import argparse
@@ -29,16 +30,22 @@ def ratio(slower, faster):
     return statistics.median(ratios) if ratios else None
 
 
+def ratio_of_fastest(slower, faster):
+    """The ratio of the least times that any turn has measured."""
+    least = [min(entry["value"] for entry in by_turn.values()) for by_turn in (slower, faster)]
+    return least[0] / least[1]
+
+
 def show_speed(folder):
     ours, peers = turns(folder, "partita"), turns(folder, "pytorch")
-    print(f"\n{'medians of turns':24} {'Partita':>12} {'PyTorch':>12}  {'unit':8} speed-up")
+    print(f"\n{'medians of turns':24} {'Partita':>12} {'PyTorch':>12}  {'unit':8} speed-up  of the fastest turns")
     medians = []
     for name, by_turn in ours.items():
         entry = dict(next(iter(by_turn.values())), value=median(by_turn))
         medians.append(entry)
         line, peer = f"{name:24} {entry['value']:12.4g} ", peers.get(name, {})
         if faster := ratio(peer, by_turn):
-            print(f"{line}{median(peer):12.4g}  {entry['unit']:8} {faster:.2f}x")
+            print(f"{line}{median(peer):12.4g}  {entry['unit']:8} {faster:7.2f}x  {ratio_of_fastest(peer, by_turn):.2f}x")
         else:
             print(f"{line}{'':12}  {entry['unit']}")
     return medians

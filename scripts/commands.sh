@@ -106,13 +106,13 @@ measureTurn() {
   local end="$3_$4_$2" folder=$1 name=$3 threads=$4
   shift 4
   OMP_NUM_THREADS=$threads onRanks 1 "$build/bin/partita" bench --only "$name" --json "$folder/partita_$end.json" "$@"
-  [ -z "$peer" ] || "$peer/bin/python" "perf/peers/$(peerOf "$name")" --only "$name" --threads "$threads" --seconds 2 \
+  [ -z "$peer" ] || "$peer/bin/python" "perf/peers/$(peerOf "$name")" --only "$name" --threads "$threads" --seconds 1 \
     --json "$folder/pytorch_$end.json"
 }
 
 # Programs that are compared take turns, because the speed of a shared machine changes within minutes.
 runBench() {
-  local peer=perf/peers/.venv results=$build/bench json='' only='' arguments=() names name turns=3 turn threads
+  local peer=perf/peers/.venv results=$build/bench json='' only='' arguments=() names name turns=5 turn threads
   readBenchArguments "$@"
   names=(mlp lenet resnet conv gpt attention)
   [ -z "$only" ] || names=("$only")

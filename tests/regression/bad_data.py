@@ -247,6 +247,19 @@ class OtherData(support.RunTest):
                                "data/test_file=part.txt", "-d", self.folder / "more", "-r", "latest"),
                            "was trained on labels 4 to 6")  # not only: other shapes
 
+    def test_numbers_beyond_the_precision_of_an_evaluation(self):
+        for name in ("train.txt", "test.txt"):
+            self.write(name, "".join(f"{i % 2} 1:{100000 + i % 2} 2:{i % 3}\n" for i in range(40)))
+        folder = self.folder / "run"
+        support.train(folder, self.write("libsvm.toml", LIBSVM_DECK), f"data/path={self.folder}", "strategy/kind=joint",
+                      "data/standardise=none", "optimiser/learning_rate=1e-6", "training/batch=8")
+        for ranks in (1, 2):
+            self.assertDone(run("evaluate", folder, ranks=ranks))
+            result = run("evaluate", folder, "run/precision=fp16", ranks=ranks)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            self.assertEqual(len(support.complaints(result)), 1, result.stderr)
+            self.assertIn("the loss is not finite: the network computes numbers beyond", result.stderr)
+
     def test_evaluation_asks_for_no_batch(self):
         folder = self.folder / "run"
         support.train(folder, self.deck)

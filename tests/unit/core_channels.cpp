@@ -113,6 +113,15 @@ TEST_CASE("Sums over the places of each channel, by threads, by teams and in pac
   }
 }
 
+TEST_CASE("Sums over millions of equal values do not drift", "[core]") {
+  constexpr std::int64_t places = 1 << 21;
+  for (const std::int64_t channels : {1, 16}) {
+    const Values values(static_cast<std::size_t>(places * channels), 1.3),
+        found = sumsOf(1, places, channels, values, By::threads);
+    for (const double sum : found) CHECK(sum == Approx(3.3 * places).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("Every value of an image is visited once", "[core]") {
   for (const std::int64_t channels : {1, 6, 21, 5000}) {
     constexpr std::int64_t rows = 2, places = 11;

@@ -1,5 +1,8 @@
 #include "partita/config/names.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/nn/sil_labels.hpp"
+
+#include <set>
 
 #include "support/catch.hpp"
 #include "support/matrices.hpp"
@@ -127,6 +130,21 @@ TEST_CASE("Labels carry their mean row, deviation, centred rows and half squares
   CHECK(labels.temperature == Approx(labels.deviation * std::sqrt(width * double(classes) / (classes - 1))));
   for (std::int64_t c = 0; c < classes; ++c)
     CHECK(halves[static_cast<std::size_t>(c)] == Approx(0.5 * product(labels, c, c)));
+}
+
+TEST_CASE("No two classes have the same label, even if units and kinds of entries are few", "[nn]") {
+  constexpr std::int64_t few = 10, units = 8;
+  for (const LabelKind kind : {LabelKind::sparse, LabelKind::binary, LabelKind::sign}) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const SilLabels labels = makeSilLabels(kind, 1.0, 0.0, few, units, seed, 0);
+      std::set<Values> rows;
+      for (std::int64_t c = 0; c < few; ++c)
+        rows.emplace(labels.values.begin() + c * units, labels.values.begin() + (c + 1) * units);
+      CHECK(rows.size() == few);
+      CHECK(labels.deviation > 0.0);
+    }
+    CHECK_THROWS_AS(makeSilLabels(kind, 1.0, 0.0, few, 3, 1, 0), UserError); // 2^3 are different
+  }
 }
 
 TEST_CASE("A temperature of the user's is taken, one-hot labels are what they say", "[nn]") {

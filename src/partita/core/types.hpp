@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace partita {
@@ -58,13 +59,16 @@ using LargeTeam = Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<1024>>;
 
 constexpr int vector_lanes = 32; ///< threads of a device that share a row: a warp of CUDA, or less
 
-/// Teams of `threads` times `lanes` threads on a device, and of single threads on a host, with scratch
-/// memory.
+/// Teams of `threads` times `lanes` threads on a device, with scratch memory. On a host, teams of single
+/// threads, or of all threads in tests of the kernels of devices: races between them show only there.
 template <class Policy>
 Policy teamsOf(const ExecSpace& space, std::int64_t teams, std::int64_t threads, std::int64_t lanes,
                std::size_t scratch_bytes = 0) {
   const auto count = static_cast<int>(teams);
-  Policy policy = device_is_host ? Policy(space, count, 1)
+  constexpr int most_on_host = 64; // of Kokkos
+  const int on_host =
+      row_teams ? std::min({static_cast<int>(threads), space.concurrency(), most_on_host}) : 1;
+  Policy policy = device_is_host ? Policy(space, count, on_host)
                                  : Policy(space, count, static_cast<int>(threads), static_cast<int>(lanes));
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_bytes)));
   return policy;

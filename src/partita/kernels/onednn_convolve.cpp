@@ -209,8 +209,10 @@ bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t row
                const ConvolutionBlock* block, bool half) {
   static const bool wide = supports(dnnl::cpu_isa::avx512_core);
   if (!wide || rows == 0 || !plan.packable()) return false;
-  // For floats whose channels do not fill vectors, the library is slower than columns.
+  // For floats whose channels do not fill vectors, the library is slower than columns, and for values of
+  // single places, products of floats are as fast.
   if (operandType(operands) == Type::f32 && (half || !plan.fillsVectors())) return false;
+  if (plan.windows.taps() == 1 && !half) return false;
   const std::lock_guard<std::mutex> lock(mutex());
   const std::int64_t at_once = plan.packedRows(rows), left = rows % at_once;
   const ConvolutionPlan& computed = block != nullptr ? block->plan : plan;

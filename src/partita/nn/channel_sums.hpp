@@ -14,7 +14,9 @@ namespace partita {
 #define PARTITA_FLATTEN
 #endif
 
-/// Sums over the places of a row, all computed by one thread.
+/// Sums over the places of a row, all computed by one thread. Sums of some neighbouring places are added up
+/// in double: a float sum of millions of equal values, such as the background of a volume, would be off by
+/// percents.
 struct ChannelsOfThread {
   std::int64_t places, channels;
 
@@ -25,19 +27,18 @@ struct ChannelsOfThread {
   PARTITA_FLATTEN KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
     const std::int64_t count = places;
     forLanes(0, channels, [&](auto lanes, std::int64_t first) {
-      constexpr int width = decltype(lanes)::count, at_once = 4; // independent partial sums
-      Real own[at_once][width] = {};
-      const auto add = [&](int k, std::int64_t place) {
-        PARTITA_LANES
-        for (int lane = 0; lane < width; ++lane) own[k][lane] += value(Pack<1>(), first + lane)(place);
-      };
-      std::int64_t place = 0;
-      for (; place + at_once <= count; place += at_once)
-        for (int k = 0; k < at_once; ++k) add(k, place + k);
-      for (; place < count; ++place) add(0, place);
+      constexpr int width = decltype(lanes)::count;
+      double total[width] = {};
+      for (std::int64_t begin = 0; begin < count; begin += in_float) {
+        Real own[at_once][width] = {};
+        forBlock(begin, count, [&](int k, std::int64_t place) {
+          PARTITA_LANES
+          for (int lane = 0; lane < width; ++lane) own[k][lane] += value(Pack<1>(), first + lane)(place);
+        });
+        addTo(total, own);
+      }
       PARTITA_LANES
-      for (int lane = 0; lane < width; ++lane)
-        take(first + lane, (own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]));
+      for (int lane = 0; lane < width; ++lane) take(first + lane, static_cast<Real>(total[lane]));
     });
   }
 
@@ -46,25 +47,47 @@ struct ChannelsOfThread {
   PARTITA_FLATTEN KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
     const std::int64_t count = places;
     forLanes(0, channels, [&](auto lanes, std::int64_t first) {
-      constexpr int width = decltype(lanes)::count, at_once = 4;
-      Real own[at_once][width] = {}, other[at_once][width] = {};
-      const auto add = [&](int k, std::int64_t place) {
-        PARTITA_LANES
-        for (int lane = 0; lane < width; ++lane) {
-          const TwoValues two = value(Pack<1>(), first + lane)(place);
-          own[k][lane] += two.first;
-          other[k][lane] += two.second;
-        }
-      };
-      std::int64_t place = 0;
-      for (; place + at_once <= count; place += at_once)
-        for (int k = 0; k < at_once; ++k) add(k, place + k);
-      for (; place < count; ++place) add(0, place);
+      constexpr int width = decltype(lanes)::count;
+      double total[width] = {}, other_total[width] = {};
+      for (std::int64_t begin = 0; begin < count; begin += in_float) {
+        Real own[at_once][width] = {}, other[at_once][width] = {};
+        forBlock(begin, count, [&](int k, std::int64_t place) {
+          PARTITA_LANES
+          for (int lane = 0; lane < width; ++lane) {
+            const TwoValues two = value(Pack<1>(), first + lane)(place);
+            own[k][lane] += two.first;
+            other[k][lane] += two.second;
+          }
+        });
+        addTo(total, own);
+        addTo(other_total, other);
+      }
       PARTITA_LANES
       for (int lane = 0; lane < width; ++lane)
-        take(first + lane, TwoValues{(own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]),
-                                     (other[0][lane] + other[2][lane]) + (other[1][lane] + other[3][lane])});
+        take(first + lane, TwoValues{static_cast<Real>(total[lane]), static_cast<Real>(other_total[lane])});
     });
+  }
+
+ private:
+  static constexpr int at_once = 4;              // independent partial sums
+  static constexpr std::int64_t in_float = 1024; // places
+
+  /// Calls add(k, place) for the places from `begin` on that are added up in float, where `k` is the partial
+  /// sum.
+  template <class Add>
+  KOKKOS_INLINE_FUNCTION static void forBlock(std::int64_t begin, std::int64_t count, const Add& add) {
+    const std::int64_t end = count - begin < in_float ? count : begin + in_float;
+    std::int64_t place = begin;
+    for (; place + at_once <= end; place += at_once)
+      for (int k = 0; k < at_once; ++k) add(k, place + k);
+    for (; place < end; ++place) add(0, place);
+  }
+
+  template <int Width>
+  KOKKOS_INLINE_FUNCTION static void addTo(double (&total)[Width], const Real (&own)[at_once][Width]) {
+    PARTITA_LANES
+    for (int lane = 0; lane < Width; ++lane)
+      total[lane] += static_cast<double>((own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]));
   }
 };
 

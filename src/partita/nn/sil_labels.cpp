@@ -1,12 +1,16 @@
 #include "partita/nn/sil_labels.hpp"
 
+#include "partita/config/names.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/image_layout.hpp"
 #include "partita/core/random.hpp"
 #include "partita/kernels/products.hpp"
 #include "partita/nn/initialise.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace partita {
 
@@ -28,6 +32,34 @@ double independentEntry(LabelKind kind, const RandomStream& random, std::uint64_
     return random.uniform(i) < 0.5F ? 1.0 : -1.0;
   default:
     return random.normal(i);
+  }
+}
+
+bool hasFewValues(LabelKind kind) {
+  return kind == LabelKind::binary || kind == LabelKind::sparse || kind == LabelKind::sign;
+}
+
+/// Rows of few different entries may be equal by chance, and no network can tell their classes apart: later
+/// ones are drawn again.
+void makeDifferent(Values& s, LabelKind kind, const RandomStream& random, std::int64_t classes,
+                   std::int64_t width) {
+  constexpr int most_draws = 1000;
+  const auto row = [&](std::int64_t c) { return s.begin() + c * width; };
+  const auto before = [&](std::int64_t a, std::int64_t b) {
+    return std::lexicographical_compare(row(a), row(a) + width, row(b), row(b) + width);
+  };
+  std::set<std::int64_t, decltype(before)> found(before);
+  for (std::int64_t c = 0; c < classes; ++c) {
+    for (int draw = 1; !found.insert(c).second; ++draw) {
+      if (draw == most_draws)
+        throw UserError("strategy/labels: " + std::to_string(width) + " units have too few different " +
+                        nameOf(kind) + " labels for " + std::to_string(classes) +
+                        " classes; choose gaussian, or a cut with more units");
+      for (std::int64_t j = 0; j < width; ++j) {
+        const auto i = static_cast<std::size_t>(c * width + j);
+        s[i] = independentEntry(kind, random, i + static_cast<std::size_t>(draw) * s.size());
+      }
+    }
   }
 }
 
@@ -116,6 +148,7 @@ SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::i
   const RandomStream random(seed, Stream::labels, static_cast<std::uint32_t>(cut));
   Values s(static_cast<std::size_t>(classes * width));
   for (std::size_t i = 0; i < s.size(); ++i) s[i] = independentEntry(kind, random, i);
+  if (hasFewValues(kind)) makeDifferent(s, kind, random, classes, width);
   if (kind == LabelKind::orthogonal) makeOrthogonal(s, classes, width);
   if (kind == LabelKind::etf) makeEquiangular(s, classes, width);
   if (kind == LabelKind::block) makeBlocks(s, classes, width);

@@ -27,7 +27,8 @@ struct SilLabels {
 };
 
 /// Labels of the cut after stage `cut`. `temperature` 0 means sqrt(width C/(C-1)) times their deviation,
-/// which is sqrt(width) for orthogonal labels of unit RMS. `layout`: of the activations at the cut.
+/// which is sqrt(width) for orthogonal labels of unit RMS. `layout`: of the activations at the cut. Throws
+/// UserError if so few units have not enough different labels of this kind.
 SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::int64_t classes,
                         std::int64_t width, std::uint64_t seed, int cut, const ImageLayout& layout = {});
 

@@ -158,8 +158,7 @@ constexpr std::int64_t channel_lanes = 16; // of a vector register
 } // namespace
 
 bool ConvolutionPlan::packable() const {
-  return !plans_for_device && groups == 1 && windows.taps() > 1 && in_channels >= channel_lanes &&
-         out_channels >= channel_lanes;
+  return !plans_for_device && groups == 1 && in_channels >= channel_lanes && out_channels >= channel_lanes;
 }
 
 bool ConvolutionPlan::fillsVectors() const {
@@ -249,7 +248,8 @@ std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
   }
   if (!packable()) return columns;
   const std::int64_t activations =
-      mostPackedRows(rows) * (in_channels * windows.inPlaces() + out_channels * windows.outPlaces());
+      windows.taps() == 1 ? 0 : // only convolved where they lie
+          mostPackedRows(rows) * (in_channels * windows.inPlaces() + out_channels * windows.outPlaces());
   return std::max(columns, activations + 2 * packedWeights() + 5 * packed_alignment);
 }
 

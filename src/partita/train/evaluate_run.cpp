@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -264,6 +265,12 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
                  perplexityOf(setup.config, setup.plans.partition, result.loss.back()));
   const std::string hash = hashParameters(setup.grid, setup.stagePointers<const Stage*>());
   Log::info("parameters_hash " + hash);
+  const bool finite =
+      std::all_of(result.loss.begin(), result.loss.end(), [](double loss) { return std::isfinite(loss); });
+  if (world.rank() == 0 && sets.test.size() > 0 && !finite)
+    throw RunError(
+        "the loss is not finite: the network computes numbers beyond the range of run/precision, and its "
+        "accuracy says nothing");
 }
 
 } // namespace partita

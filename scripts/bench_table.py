@@ -48,7 +48,35 @@ def show_speed(folder):
             print(f"{line}{median(peer):12.4g}  {entry['unit']:8} {faster:7.2f}x  {ratio_of_fastest(peer, by_turn):.2f}x")
         else:
             print(f"{line}{'':12}  {entry['unit']}")
+    show_means(ours, peers)
+    show_half(ours)
     return medians
+
+
+def show_means(ours, peers):
+    """Geometric means of the speed-ups."""
+    kinds = {"models in float": lambda name: not name.endswith("_bf16") and not name.startswith("conv"),
+             "models in bf16": lambda name: name.endswith("_bf16"), "convolutions": lambda name: name.startswith("conv")}
+    for kind, has in kinds.items():
+        names = [name for name in peers if has(name) and name in ours]
+        medians = [found for name in names if (found := ratio(peers[name], ours[name]))]
+        if len(medians) > 1:
+            fastest = [ratio_of_fastest(peers[name], ours[name]) for name in names]
+            show_ratio(f"geometric mean of {len(medians)} {kind}", statistics.geometric_mean(medians),
+                       statistics.geometric_mean(fastest))
+
+
+def show_ratio(text, of_medians, of_fastest):
+    """Below the columns of the table."""
+    print(f"{text:60}{of_medians:7.2f}x  {of_fastest:.2f}x")
+
+
+def show_half(ours):
+    """How much faster Partita itself is in bf16 than in float."""
+    for name, half in ours.items():
+        single = ours.get(name.removesuffix("_bf16"), {})
+        if name.endswith("_bf16") and (faster := ratio(single, half)):
+            show_ratio(f"{name} against float", faster, ratio_of_fastest(single, half))
 
 
 def show_threads(folder, models):

@@ -279,6 +279,17 @@ class Commands(unittest.TestCase):
             self.assertEqual(self.table_of(folder, "--json", file)[-1].split(), ["mlp", "12", "20", "ms", "2.00x", "1.20x"])
             self.assertEqual(json.loads(file.read_text()), [dict(entry, value=12.0)])
             self.assertEqual(self.table_of(folder, "--threads", "mlp")[-1].split(), ["mlp", "12", "8", "ms", "2.00x"])
+            for program, values in (("partita", (3.0, 2.0)), ("pytorch", (24.0, 4.0))):
+                entries = [{"name": name, "value": value, "unit": "ms"} for name, value in zip(("conv", "mlp_bf16"), values)]
+                Path(folder, f"{program}_other_1_1.json").write_text(json.dumps(entries))
+            lines = self.table_of(folder)
+            self.assertEqual(lines[-1].split(), ["mlp_bf16", "against", "float", "5.00x", "5.00x"])
+            for kind in ("models", "convolutions"):  # one of each is no mean
+                self.assertNotIn(f" {kind}", "".join(lines))
+            entries[0]["name"], entries[0]["value"] = "conv2", 6.0
+            Path(folder, "partita_third_1_1.json").write_text(json.dumps(entries[:1]))
+            Path(folder, "pytorch_third_1_1.json").write_text(json.dumps([dict(entries[0], value=12.0)]))
+            self.assertIn("geometric mean of 2 convolutions 4.00x 4.00x", [" ".join(line.split()) for line in self.table_of(folder)])
 
     def test_roofline_of_the_benchmark(self):
         """The lower of both roofs counts; bf16 has its own."""

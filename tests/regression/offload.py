@@ -4,7 +4,7 @@ run that continues has the same bits as an uninterrupted one."""
 import shutil
 
 import support
-from support import IMAGES, checkpoints, train
+from support import IMAGES, checkpoints, run, train
 
 NONE, HOST, FILE = ([f"optimiser/offload={where}", "optimiser/offload_bucket=1000"]
                     for where in ("none", "host", "file"))
@@ -60,6 +60,16 @@ class Offload(support.RunTest):
                 with self.subTest(deck=deck, step=step, where=where):
                     self.assertEqual(self.go_on(whole, step, *deck, *where, ranks=ranks)["parameters_hash"], wanted)
             shutil.rmtree(whole)
+
+    def test_many_microbatches_in_16_bits(self):
+        """A sum that is rounded after each term loses small terms."""
+        for precision, microbatches, lost in (("bf16", 129, True), ("bf16", 128, False), ("fp16", 1025, True),
+                                              ("fp16", 1024, False), ("float", 2000, False)):
+            result = run("train", self.deck, "-n", "strategy/kind=pipeline", "training/batch=2000", "data/samples=4000",
+                         f"strategy/microbatches={microbatches}", f"run/precision={precision}", ranks=2)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            expected = f"the gradients of {microbatches} microbatches are added up in {precision}"
+            self.assertEqual(expected in result.stderr, lost, result.stderr)
 
     def test_another_precision_continues_from_the_masters(self):
         """One step in bf16 changes little of what float has learnt; without the masters nothing would be left of it."""

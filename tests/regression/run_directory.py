@@ -17,7 +17,7 @@ HEAD = 32 * 10  # labels that learn, after each stage but the last
 STORED = 144 * 32 + 64 + 4 * (32 * 32 + 64) + 32 * 10 + 64  # each tensor as a multiple of 64 values
 COLUMNS = ["time_s", "event", "stage", "epoch", "step", "run_step", "loss", "learning_rate", "samples_per_second", "grad_norm",
            "train_accuracy", "accuracy"]
-PROVENANCE = {"version", "git", "compiler", "kokkos", "blas", "gemm", "mpi", "host", "threads", "command_line"}
+PROVENANCE = {"version", "git", "compiler", "kokkos", "blas", "gemm", "mpi", "host", "processor", "threads", "command_line"}
 
 
 class Summary(support.RunTest):

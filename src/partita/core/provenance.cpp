@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <dlfcn.h>
+#include <fstream>
 #include <unistd.h>
 
 namespace partita {
@@ -91,6 +92,18 @@ Function* lookUp(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
+/// The value after "name :" of the first processor.
+std::string processorField(const std::string& name) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    if (line.compare(0, name.size(), name) == 0 && colon != std::string::npos && colon + 2 < line.size() &&
+        line.find_first_not_of(" \t", name.size()) == colon)
+      return line.substr(colon + 2);
+  }
+  return "";
+}
+
 bool processorHasAvx512() {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0;
@@ -116,6 +129,25 @@ std::string kokkosVersion() {
 }
 
 } // namespace
+
+std::string processorName() {
+  std::string name = processorField("model name");
+  if (name.empty()) return "unknown";
+  const std::string flags = " " + processorField("flags") + " ";
+  std::string found;
+  for (const std::string flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
+    if (flags.find(" " + flag + " ") != std::string::npos) found += (found.empty() ? "" : ", ") + flag;
+  return found.empty() ? name : name + " (" + found + ")";
+}
+
+std::string compilerAdvice() {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__)
+  if (__builtin_cpu_supports("avx2") != 0)
+    return "the program was compiled without AVX2, which this processor has; build Kokkos for the processor "
+           "(-DKokkos_ARCH_...=ON), and Partita with this Kokkos";
+#endif
+  return "";
+}
 
 BlasInfo blasInfo() {
   if (auto* config = lookUp<char*()>("openblas_get_config")) {
@@ -144,6 +176,7 @@ Provenance makeProvenance(const std::string& mpi_library, const std::string& gem
       {"gemm", gemm},
       {"mpi", mpi_library},
       {"host", hostName()},
+      {"processor", processorName()},
       {"threads", std::to_string(ExecSpace().concurrency())},
       {"command_line", command_line},
   };

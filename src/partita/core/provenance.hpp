@@ -34,6 +34,14 @@ int useDevice(int local_rank);
 /// Name of this node.
 std::string hostName();
 
+/// Name of this node's processor, and which of the instructions that matter here it has:
+/// "Intel(R) Xeon(R) Processor (avx2, avx512f, amx_bf16)". "unknown" if the system does not tell.
+std::string processorName();
+
+/// What to do about a program that was compiled without instructions that double its speed and that the
+/// processor has; empty if there are none.
+std::string compilerAdvice();
+
 /// The BLAS library used for the matrix products.
 struct BlasInfo {
   std::string library; ///< "OpenBLAS 0.3.21", "MKL ...", "unknown"

@@ -6,6 +6,7 @@
 #include "partita/kernels/narrow_convolve.hpp"
 #include "partita/kernels/narrow_gradients.hpp"
 #include "partita/kernels/onednn_convolve.hpp"
+#include "partita/kernels/onednn_products.hpp"
 #include "partita/kernels/packed_weights.hpp"
 
 #include <algorithm>
@@ -326,8 +327,8 @@ void Convolve::inputGradient(const ExecSpace& space, const Scratch& scratch, con
 }
 
 std::string convolutionPath() {
-  const std::string version = cudnn::version();
-  return version.empty() ? "Kokkos kernels" : "cuDNN " + version;
+  if (const std::string version = cudnn::version(); !version.empty()) return "cuDNN " + version;
+  return onednn::multiplies(Precision::single) ? "oneDNN " + onednn::version() : "Kokkos kernels";
 }
 
 } // namespace partita

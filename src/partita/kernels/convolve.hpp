@@ -92,7 +92,7 @@ class Convolve {
   Precision _operands;
 };
 
-/// What computes convolutions on a device: "cuDNN 9.19.0", or "Kokkos kernels".
+/// What computes convolutions of many channels: "cuDNN 9.19.0", "oneDNN 2.6.3" or "Kokkos kernels".
 std::string convolutionPath();
 
 } // namespace partita

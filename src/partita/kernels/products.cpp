@@ -205,6 +205,13 @@ std::string gemmPath(Precision precision) {
 #endif
 }
 
+std::string productAdvice() {
+  if (gemmPath() != "Kokkos Kernels' own loops") return "";
+  return "Kokkos Kernels multiplies matrices with its own loops, about ten times as slowly as a BLAS; build "
+         "Kokkos "
+         "Kernels with one (-DKokkosKernels_ENABLE_TPL_BLAS=ON), and Partita again";
+}
+
 namespace {
 
 /// Numbers that differ: with zeros, devices draw less power and run faster than in training.

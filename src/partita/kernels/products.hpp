@@ -67,6 +67,9 @@ bool lacksProducts(Precision precision);
 /// or "converted to float".
 std::string gemmPath(Precision precision = Precision::single);
 
+/// How to get a library if there is none for products of `Real`; empty if there is one.
+std::string productAdvice();
+
 /// Rate of an n x n x n product of numbers of a precision in GFLOP/s: the best of `repeats` after one
 /// warm-up. Numbers without direct products are converted before, outside the measurement.
 double measureGemmRate(const ExecSpace& space, int n, int repeats, Precision precision = Precision::single);

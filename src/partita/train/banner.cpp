@@ -8,6 +8,8 @@
 #include "partita/kernels/attend.hpp"
 #include "partita/kernels/convolve.hpp"
 #include "partita/kernels/products.hpp"
+#include "partita/plan/run_length.hpp"
+#include "partita/plan/share.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -33,9 +35,7 @@ std::string gemmText(const ExecSpace& space) {
   } else {
     shown += "; 16-bit numbers are " + gemmPath(Precision::bf16);
   }
-  if (!device_is_host)
-    shown += "; convolutions by " + convolutionPath() + "; 16-bit attention by " + attentionPath();
-  return shown;
+  return shown + "; convolutions by " + convolutionPath() + "; 16-bit attention by " + attentionPath();
 }
 
 std::string bannerLine(const std::string& name, const std::string& value) {
@@ -98,12 +98,25 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
     Log::info(bannerLine(provenance[i].first, provenance[i].second));
   }
   showPlaces(places);
-  const std::string advice = blasInfo().advice;
-  if (!advice.empty()) Log::warning(advice);
+  for (const std::string& advice : {blasInfo().advice, compilerAdvice(), productAdvice()})
+    if (!advice.empty()) Log::warning(advice);
   return provenance;
 }
 
 namespace {
+
+/// A sum that is rounded after each term stops growing when the terms are smaller than its last digit.
+void warnOfManyMicrobatches(const RunConfig& config, const GridPlan& grid) {
+  if (config.run.precision == Precision::single || !planOf(config.strategy).usesMicrobatches(config.strategy))
+    return;
+  const std::int64_t most = config.run.precision == Precision::bf16 ? 128 : 1024,
+                     share = largestShare(config.training.batch, grid.replicas),
+                     count = microbatchesOf(config.strategy, share);
+  if (count > most)
+    Log::warning("strategy/microbatches: the gradients of " + std::to_string(count) +
+                 " microbatches are added up in " + nameOf(config.run.precision) +
+                 ", which loses much of the sum of more than " + std::to_string(most));
+}
 
 /// Lines for what the table does not show: 16-bit numbers, and offloaded state.
 void showNumbers(const RunConfig& config, const Partition& partition, const GridPlan& grid,
@@ -111,6 +124,7 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
   if (config.run.precision != Precision::single)
     Log::info("# 16-bit numbers (" + nameOf(config.run.precision) +
               "); their master copies count as optimiser state");
+  warnOfManyMicrobatches(config, grid);
   if (lacksProducts(config.run.precision))
     Log::warning(
         "run/precision: this processor multiplies bf16 numbers directly, but the build has no oneDNN and "

@@ -5,14 +5,17 @@
 #include "partita/core/region.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
+#include <cmath>
+
 namespace partita {
 
 namespace {
 
-/// Factor on differences in fp16, most of which would otherwise underflow.
-double scaleOf(const RunConfig& config) {
+/// Factor on differences in fp16, most of which would otherwise underflow: a power of two, for which the sum
+/// of the replicas fits if a parameter has changed by less than 64 on average.
+double scaleOf(const RunConfig& config, int replicas) {
   const bool half = config.run.precision == Precision::fp16 || config.strategy.wire == Wire::fp16;
-  return half ? 1024.0 : 1.0;
+  return half ? std::exp2(std::floor(std::log2(1024.0 / replicas))) : 1.0;
 }
 
 template <class Stored>
@@ -55,7 +58,8 @@ StoredVector makeVector(const RunConfig& config, const char* name, std::int64_t 
 
 StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid& grid)
     : _section(config.strategy.local_sgd), _updater(updater), _peers(grid.peers()),
-      _replicas(grid.replicas()), _scale(scaleOf(config)), _trained(updater.local().stage.trained()),
+      _replicas(grid.replicas()), _scale(scaleOf(config, _replicas)),
+      _trained(updater.local().stage.trained()),
       _anchor(makeVector(config, "anchor", _trained.parameters.size)),
       _momentum(_section.outer == OuterStep::nesterov
                     ? makeVector(config, "momentum", _trained.parameters.size)

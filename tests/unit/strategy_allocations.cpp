@@ -1,6 +1,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/data/order.hpp"
+#include "partita/kernels/onednn_products.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 
@@ -71,8 +72,10 @@ void checkNoAllocations(const RunConfig& config, const DataSets& sets) {
   CHECK(from_the_start.count() > 0); // the counter works
   for (int i = 0; i < 2; ++i) training.step();
   const Allocations later;
+  const std::int64_t compiled = onednn::compiledShapes();
   for (int i = 0; i < 8; ++i) training.step();
   CHECK(later.count() == 0);
+  CHECK(onednn::compiledShapes() == compiled);
   CHECK(from_the_start.foreignLabels() == 0);
 }
 
@@ -117,11 +120,40 @@ TEST_CASE("A training step of a network on tokens allocates nothing either", "[s
   residual.layers = {layer("layer-norm"), layer("attention"), layer("dropout")};
   block.layers = {residual, layer("rms-norm")};
   block.repeat = 3;
-  for (const bool recompute : {false, true}) {
+  for (const auto& [recompute, precision] :
+       {std::pair{false, Precision::single}, {true, Precision::single}, {true, Precision::bf16}}) {
     RunConfig config = smallConfig(2);
+    config.run.precision = precision;
+    section.sequence = precision == Precision::bf16 ? 40 : 9; // so many that products compute attention
     block.recompute = recompute;
     config.network.layers = {embedding, block, LayerSpec()};
     checkNoAllocations(config, loadData(section, 1, Need::everything));
+  }
+}
+
+TEST_CASE("A training step that a library computes compiles and allocates nothing after the first two",
+          "[strategy]") {
+  const bool by_library = onednn::multiplies(Precision::single);
+  RunConfig config = parseDeck(R"([network]
+layers = [
+  { type = "conv2d", channels = 16, kernel = 3, activation = "relu" },
+  { type = "conv2d", channels = 32, kernel = 3, activation = "gelu" },
+  { type = "conv2d", channels = 32, kernel = 1, stride = 2, activation = "relu" },
+  { type = "dense", units = 64, activation = "gelu" },
+  { type = "dense" },
+]
+[training]
+batch = 10
+[strategy]
+kind = "sil"
+cuts = [3]
+)",
+                               "deck");
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    config.run.precision = precision;
+    const std::int64_t before = onednn::compiledShapes();
+    checkNoAllocations(config, glyphs());
+    if (by_library && precision == Precision::single) CHECK(onednn::compiledShapes() > before);
   }
 }
 

@@ -36,6 +36,8 @@ Type typeOf(Precision precision) {
   return precision == Precision::single ? Type::f32 : precision == Precision::bf16 ? Type::bf16 : Type::f16;
 }
 
+std::int64_t compiled_count = 0;
+
 std::mutex& mutex() {
   static std::mutex mutex;
   return mutex;

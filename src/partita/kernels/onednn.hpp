@@ -5,6 +5,7 @@
 #include "partita/config/run_config.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -82,6 +83,9 @@ class Step {
 Step productStep(const Memory::desc& a, const Memory::desc& b, const Memory::desc& bias,
                  const Memory::desc& c, const dnnl::post_ops& operations);
 
+/// Entries that were made so far, in all caches.
+extern std::int64_t compiled_count;
+
 /// What was compiled, by what it depends on besides addresses; used while mutex() is held. An entry is some
 /// ten kB of code, so a full cache begins anew: that happens if batches or sequences change their sizes all
 /// the time.
@@ -95,6 +99,7 @@ class BoundedCache {
     auto found = _compiled.find(key);
     if (found == _compiled.end()) {
       if (_compiled.size() >= _most) _compiled.clear();
+      ++compiled_count;
       found = _compiled.emplace(key, compile()).first;
     }
     return found->second;

@@ -136,6 +136,7 @@ struct CompiledConvolve {
     const auto key = std::make_pair(biased, relu);
     const auto found = _forward.find(key);
     if (found != _forward.end()) return found->second;
+    ++compiled_count;
     const Formats formats(c);
     const Memory::desc in = formats.inOf(operandType(c.operands)), sums = formats.outOf(valueType(c)),
                        bias = biased ? formats.bias() : Memory::desc();

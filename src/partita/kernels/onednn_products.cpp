@@ -49,6 +49,11 @@ std::string version() {
          std::to_string(version->patch);
 }
 
+std::int64_t compiledShapes() {
+  const std::lock_guard<std::mutex> lock(mutex());
+  return compiled_count;
+}
+
 bool multiplies(Precision precision) {
   static const bool single = supports(dnnl::cpu_isa::avx512_core),
                     bf16 = supports(dnnl::cpu_isa::avx512_core_bf16);
@@ -112,6 +117,10 @@ namespace partita::onednn {
 
 std::string version() {
   return "";
+}
+
+std::int64_t compiledShapes() {
+  return 0;
 }
 
 bool multiplies(Precision) {

@@ -17,6 +17,14 @@ class Emnist(support.RunTest):
     def test_joint(self):
         self.assertGreaterEqual(self.accuracy("emnist-joint"), 83.0)
 
+    def test_16_bits(self):
+        """As accurate as float, within 0.3 points."""
+        for deck, ranks in (("emnist-joint", 1), ("emnist-relay-2", 2)):
+            in_float = self.accuracy(deck, ranks=ranks)
+            for precision in ("bf16", "fp16"):
+                with self.subTest(deck, precision=precision):
+                    self.assertGreaterEqual(self.accuracy(deck, f"run/precision={precision}", ranks=ranks), in_float - 0.3)
+
     def test_uniform_labels_and_squared_error(self):
         self.assertGreaterEqual(self.accuracy("emnist-paper"), 82.0)
 

@@ -23,6 +23,9 @@ class Mnist(support.RunTest):
     def test_lenet(self):
         self.check("lenet-mnist", least=99.2)
 
+    def test_lenet_in_bf16(self):
+        self.check("lenet-mnist", "run/precision=bf16", least=99.1)
+
 
 if __name__ == "__main__":
     support.main()

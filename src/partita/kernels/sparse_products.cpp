@@ -21,10 +21,10 @@ constexpr std::int64_t fewest_rows = 64; ///< for fewer, transposing takes longe
 constexpr std::int64_t zeros = 8;        ///< at least this many values for each that is set
 
 /// As an array of vectors, the compiler would keep the sums in memory.
-using Group [[gnu::vector_size(group_units * sizeof(Real)), gnu::aligned(sizeof(Real)), gnu::may_alias]] =
+using UnitGroup [[gnu::vector_size(group_units * sizeof(Real)), gnu::aligned(sizeof(Real)), gnu::may_alias]] =
     Real;
 struct Groups {
-  Group of[groups];
+  UnitGroup of[groups];
 };
 
 int partOf(std::int64_t first, std::int64_t size, int block) {
@@ -90,7 +90,7 @@ class Tile {
       for (int j = 0; j < _columns; ++j) row[j] = _values[j][u];
     }
   }
-  Group* groupsOf(int column) { return reinterpret_cast<Group*>(_values[column]); }
+  UnitGroup* groupsOf(int column) { return reinterpret_cast<UnitGroup*>(_values[column]); }
 
  private:
   const Matrix& _matrix;
@@ -123,7 +123,7 @@ struct ForwardKernel {
     Groups sums{};
     if (keep) loadUnits(to, own, sums);
     for (int k = 0; k < set.count; ++k) {
-      const Group* const column = tile.groupsOf(set.columns[static_cast<std::size_t>(k)]);
+      const UnitGroup* const column = tile.groupsOf(set.columns[static_cast<std::size_t>(k)]);
       const Real value = set.values[static_cast<std::size_t>(k)];
 #pragma GCC unroll 8
       for (int g = 0; g < groups; ++g) sums.of[g] += value * column[g];
@@ -157,7 +157,7 @@ struct GradientKernel {
     Groups slopes;
     loadUnits(from, own, slopes);
     for (int k = 0; k < set.count; ++k) {
-      Group* const column = tile.groupsOf(set.columns[static_cast<std::size_t>(k)]);
+      UnitGroup* const column = tile.groupsOf(set.columns[static_cast<std::size_t>(k)]);
       const Real value = set.values[static_cast<std::size_t>(k)];
 #pragma GCC unroll 8
       for (int g = 0; g < groups; ++g) column[g] += value * slopes.of[g];

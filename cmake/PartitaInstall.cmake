@@ -7,7 +7,8 @@ install(TARGETS partita partita_plan EXPORT PartitaTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT PartitaTargets NAMESPACE Partita:: DESTINATION "${config_dir}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/src/partita" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        FILES_MATCHING PATTERN "*.hpp")
+        FILES_MATCHING PATTERN "*.hpp"
+        PATTERN json_value.hpp EXCLUDE PATTERN graph_reader.hpp EXCLUDE) # need a JSON library, and only sources use them
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/input-decks" "${PROJECT_SOURCE_DIR}/clusters" "${PROJECT_SOURCE_DIR}/models"
                   "${PROJECT_SOURCE_DIR}/batch"
         USE_SOURCE_PERMISSIONS DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
@@ -25,9 +26,12 @@ foreach(folder containers perf spack)
   install(FILES "${PROJECT_SOURCE_DIR}/${folder}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
 endforeach()
 file(RELATIVE_PATH data_from_docs "${CMAKE_INSTALL_FULL_DOCDIR}" "${CMAKE_INSTALL_FULL_DATADIR}/partita")
+set(documents "${CMAKE_INSTALL_DOCDIR}")
+if(NOT IS_ABSOLUTE "${documents}")
+  set(documents "\${CMAKE_INSTALL_PREFIX}/${documents}") # which --prefix may change
+endif()
 foreach(folder input-decks clusters models batch)
-  install(CODE "file(CREATE_LINK \"${data_from_docs}/${folder}\"
-                     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}/${folder}\" SYMBOLIC)")
+  install(CODE "file(CREATE_LINK \"${data_from_docs}/${folder}\" \"\$ENV{DESTDIR}${documents}/${folder}\" SYMBOLIC)")
 endforeach()
 install(FILES "${PROJECT_SOURCE_DIR}/docs/man/partita.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.bash" RENAME partita

@@ -67,9 +67,10 @@ runSanitized() {
 
 # PyTorch is optional: a machine without network access or a suitable Python still measures Partita.
 needPeer() {
-  [ ! -x "$peer/bin/python" ] || return 0
+  [ ! -e "$peer/complete" ] || return 0
   needPackages "${venv_packages[@]}"
-  if ! (python3 -m venv "$peer" && "$peer/bin/pip" install -r perf/peers/requirements.txt) >>"$log" 2>&1; then
+  if ! (python3 -m venv --clear "$peer" && "$peer/bin/pip" install -r perf/peers/requirements.txt &&
+    touch "$peer/complete") >>"$log" 2>&1; then
     rm -rf "$peer"
     return 1
   fi

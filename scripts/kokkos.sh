@@ -2,7 +2,7 @@
 # contains both. An installation that Kokkos_ROOT names has priority.
 
 kokkos_version=3.4.01
-cache=${PARTITA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/partita}
+cache=$(realpath -m "${PARTITA_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/partita}")
 
 # Kokkos' name for this processor; empty if only the compiler's default is safe.
 kokkosArchitecture() {

@@ -60,6 +60,10 @@ IMAGE_AT_THE_END = """network/layers=[
 FREE = ["strategy/input=free", "strategy/temperature=3", "strategy/kappa=2"]
 
 # Overrides of the small deck, and how many re-encodings the joined network has.
+VOLUMES = """network/layers=[
+  { type = "conv3d", channels = 4, kernel = [2, 3, 3], stride = [1, 2, 1], padding = "same", activation = "relu" },
+  { type = "max-pool", kernel = [3, 2, 2] }, { type = "average-pool", kernel = [1, 2, 1] },
+  { type = "group-norm", groups = 2 }, { type = "global-average-pool" }, { type = "dense" }]"""
 NETWORKS = {
     "joint": ([JOINT], 0),
     "sil": ([], 0),
@@ -85,6 +89,7 @@ NETWORKS = {
     "no_bias": ([JOINT, layers('activation = "relu", bias = false')], 0),
     "one_layer": ([JOINT, 'network/layers=[{ type = "dense", bias = false }]'], 0),
     "images": ([JOINT, IMAGES], 0),
+    "volumes": ([JOINT, "data/kind=noise", "data/depth=6", "data/image_size=8", VOLUMES], 0),
     "images_sil": ([IMAGES, TWO, "run/epochs=1"], 0),
     "image_at_the_end": ([JOINT, IMAGE_AT_THE_END], 0),
     "image_at_the_end_sum": ([IMAGE_AT_THE_END, "strategy/cuts=[1]", "strategy/exits=sum"], 0),

@@ -192,8 +192,15 @@ SEEN = {
     "forecast": lambda run: sorted(run.summary.keys() & {"predicted", "measured", "prediction_error"}),
     "workers": lambda run: [run.workers(key) for key in ("role", "examples", "batch_first", "dropped")],
     "updates": lambda run: re.findall("# rank 1: .*updates ([a-z]+)", run.stdout),
-    "phases": lambda run: "time of rank 0 by phase:" in run.stdout,
+    "phases": lambda run: phases_of(run),
 }
+
+
+def phases_of(run):
+    """Whether times were printed for all phases, and no time was counted twice."""
+    times = {name: float(seconds) for name, seconds in re.findall(r"^  (\D+?) +([\d.]+) s ", run.stdout, re.M)}
+    measured = run.summary["train_seconds"] + run.summary["evaluation_seconds"]
+    return len(times) == 7 and times["matrix products"] > 0 and sum(times.values()) <= 1.05 * measured + 0.1
 
 
 @dataclasses.dataclass

@@ -233,6 +233,11 @@ class Evaluations(support.RunTest):
         self.assertIn("100.00 %", few.stdout)
         with zipfile.ZipFile(self.folder / "p.npz") as archive:
             self.assertEqual(archive.read("class_labels.npy")[-24:], struct.pack("<3q", -1, 3, 10))
+        for name in ("net.npz", "net.onnx"):
+            self.assertDone(run("export", folder, "-o", self.folder / name))
+        with zipfile.ZipFile(self.folder / "net.npz") as archive:
+            self.assertEqual(archive.read("class_labels.npy")[-24:], struct.pack("<3q", -1, 3, 10))
+        self.assertIn(b"class_labels\x12\x07-1,3,10", (self.folder / "net.onnx").read_bytes())  # a text of 7 bytes
 
     def test_exits_as_asked(self):
         train(self.folder / "run", self.deck, "strategy/exits=fitted", "data/validation=0.2", "run/epochs=4")

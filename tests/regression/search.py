@@ -198,7 +198,10 @@ memory = 8e6
         for search, case, part in (("node_devices = 3", "", "must divide the 16 devices"),
                                    ("node_devices = 2\nnode_bandwidth = 1", "", "at least as fast"),
                                    ("", "recompute = true\nchoose_recompute = true", "has no effect"),
-                                   ("host_bandwidth = nan", "", "host_bandwidth"), ("bandwidth = -1", "", "bandwidth")):
+                                   ("host_bandwidth = nan", "", "host_bandwidth"), ("bandwidth = -1", "", "bandwidth"),
+                                   ("bandwidth = 1e-305", "", "out of range (allowed [1, 1e+18]"),
+                                   ("[estimator]\nfrequency = 1e-305", "", "out of range (allowed [1, 1e+18]"),
+                                   ("[estimator]\nbytes_per_value = 1e300", "", "out of range")):
             with self.subTest(part):
                 self.write("bad.toml", f"[search]\ndevices = 16\n{search}\n[[model]]\nfile = 'small.toml'\n[[case]]\n{case}\n")
                 self.assertRefused(run("plan", "search", self.folder / "bad.toml"), part)

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "support/catch.hpp"
+
 namespace partita::test {
 
 /// Converts between vectors on the host, used by tests, and views, used by Partita.
@@ -53,6 +55,7 @@ inline Labels labelsOf(const std::vector<std::int32_t>& classes) {
 }
 
 inline double dot(const Values& a, const Values& b) {
+  REQUIRE(a.size() == b.size());
   double sum = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
@@ -60,6 +63,7 @@ inline double dot(const Values& a, const Values& b) {
 
 /// |a - b| / |b|
 inline double relativeError(const Values& a, const Values& b) {
+  REQUIRE(a.size() == b.size());
   Values difference = a;
   for (std::size_t i = 0; i < a.size(); ++i) difference[i] -= b[i];
   return std::sqrt(dot(difference, difference) / dot(b, b));

@@ -388,6 +388,29 @@ TEST_CASE("Runs refine a description until its predictions agree", "[cost]") {
   CHECK(cluster.links.rows[0].link.seconds_per_byte < bandwidth);
 }
 
+TEST_CASE("The order of the runs does not change what they refine", "[cost]") {
+  Cluster truth = clusterOf(), assumed = clusterOf();
+  assumed.half_size = 16.0; // samples: assumed times depend on the batch, measured ones do not
+  const auto evidenceOf = [&](std::int64_t batch) {
+    RunConfig deck = deckOf("");
+    deck.training.batch = batch;
+    const CostModel model = modelOf(deck, truth);
+    RunEvidence evidence{model.task(), model.task().program->run(1)};
+    evidence.compute = model.predict(evidence.run).busySeconds();
+    return evidence;
+  };
+  Cluster one = assumed, other = assumed;
+  refine(one, {evidenceOf(16), evidenceOf(3200)});
+  refine(other, {evidenceOf(3200), evidenceOf(16)});
+  REQUIRE(one.networks.size() == 1);
+  REQUIRE(other.networks.size() == 1);
+  CHECK(one.networks[0].seconds_per_sample == Approx(other.networks[0].seconds_per_sample));
+  const CostModel model = modelOf(deckOf(""), truth);
+  double seconds = 0.0;
+  for (const LayerTime& time : model.times()) seconds += time.perSample();
+  CHECK(one.networks[0].seconds_per_sample == Approx(seconds).epsilon(0.01));
+}
+
 TEST_CASE("A run with parts costs what its parts compute and send", "[cost][parts]") {
   for (const char* split : {"filter", "channel", "grid", "spatial"}) {
     for (const int parts : {2, 4}) {

@@ -517,6 +517,11 @@ TEST_CASE("Mistakes in the description of a transformer are all reported", "[pla
   REQUIRE(refusal(good + "norm = \"batch\"\n").find("m:9:8: model/norm") != std::string::npos);
   REQUIRE(refusal(good + "least_parts = 3\n").find("4 heads or 128 units are not divisible by 3") !=
           std::string::npos);
+  REQUIRE(
+      refusal(
+          "[model]\nname = \"m\"\nlayers = 2\nwidth = 96\nheads = 12\nfeed_forward = 3072\nvocabulary = 10\n"
+          "sequence = 8\nleast_parts = 3\nmost_parts = 8\n")
+          .find("model/least_parts: 3 is not a power of two") != std::string::npos);
   REQUIRE(refusal(good + "[expert]\nstages = 2\n").find("`replicas` is missing") != std::string::npos);
   REQUIRE(refusal("[model]\nname = \"m\"\n").find("`layers` is missing") != std::string::npos);
 }

@@ -102,7 +102,7 @@ TEST_CASE("A table that another program has changed is set aside, not cut down",
     CHECK(folder.read("history.csv.superseded") == found);
     CHECK(folder.read("history.csv").substr(0, header.size()) == header);
     HistoryFile{path, 9}; // what it has written itself is kept
-    CHECK_FALSE(std::filesystem::exists(folder.path("history.csv.superseded.2")));
+    CHECK_FALSE(std::filesystem::exists(folder.path("history.csv.superseded-2")));
   }
 }
 

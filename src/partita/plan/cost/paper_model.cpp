@@ -185,7 +185,7 @@ class PaperModel {
     }
     _prediction.add(ExchangeKind::gradients, ringAllReduce(parts, weightBytes()), link(_p2));
     _prediction.add(ExchangeKind::gradients, ringAllReduce(_prediction.grid.replicas, weightBytes()),
-                    link(_p), phi.leaders);
+                    link(_p), _p2 > 1.0 ? phi.leaders : 1.0);
   }
 
   const CostTerms& _terms;

@@ -39,27 +39,27 @@ double computeFactor(const RunEvidence& evidence, Cluster cluster) {
 
 void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std::vector<std::string>& lines) {
   struct Found {
-    double seconds_per_sample = 0.0;
-    std::vector<double> factors;
+    std::vector<double> before, now; // seconds per sample, which without a row depend on the batch of the run
   };
   std::map<std::int64_t, Found> networks; // by number of parameters
   for (const RunEvidence& evidence : runs) {
     Found& found = networks[evidence.task.program->parameters()];
-    found.factors.push_back(computeFactor(evidence, cluster));
     const CostModel model = modelOf(evidence, cluster);
-    found.seconds_per_sample = 0.0;
-    for (const LayerTime& time : model.times()) found.seconds_per_sample += time.perSample();
+    double seconds = 0.0;
+    for (const LayerTime& time : model.times()) seconds += time.perSample();
+    found.before.push_back(seconds);
+    found.now.push_back(seconds * computeFactor(evidence, cluster));
   }
   for (const auto& [parameters, found] : networks) {
-    const double now = found.seconds_per_sample * typical(Typical::median, found.factors);
+    const double now = typical(Typical::median, found.now);
     auto row = std::find_if(cluster.networks.begin(), cluster.networks.end(),
                             [count = parameters](const auto& other) { return other.parameters == count; });
     if (row == cluster.networks.end())
       row = cluster.networks.insert(row, NetworkTiming{"", 0.0, 0, parameters});
     row->seconds_per_sample = now;
     const std::string name = row->deck.empty() ? std::to_string(parameters) + " parameters" : row->deck;
-    lines.push_back(lineOf("network " + name + ", seconds per sample", found.seconds_per_sample, now,
-                           found.factors.size()));
+    lines.push_back(lineOf("network " + name + ", seconds per sample", typical(Typical::median, found.before),
+                           now, found.now.size()));
   }
 }
 

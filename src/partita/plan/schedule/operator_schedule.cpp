@@ -118,7 +118,8 @@ class ComponentScheduler {
     const std::optional<OperatorSchedule> known = _options.cache->find(key);
     if (known && faultOf(part, *known).empty()) return *known;
     const OperatorSchedule found = solve(part);
-    constexpr double proven = 1e-5; // above the gap requested from solvers
+    // Above the gap requested from solvers; the own search has either proven its schedule or is cut short.
+    const double proven = _options.engine == ScheduleEngine::built_in ? 1e-11 : 1e-5;
     if (_deadline == detail::Deadline::max() || found.gap() < proven) _options.cache->add(key, found);
     return found;
   }

@@ -12,11 +12,13 @@ namespace {
 
 constexpr double most_count = 1 << 30;
 
+constexpr double most_rate = 1e18; // per second
+
 std::vector<Section> describe(SearchSpec& spec) {
   Section search{"search", ""}, architectures{"architectures", ""}, estimator{"estimator", ""};
   search.add("devices", &spec.devices, within(1, most_count), "", "");
   search.add("batch", &spec.batch, within(1, most_count), "samples", "");
-  search.add("bandwidth", &spec.bandwidth, above(0), "bytes per second", "");
+  search.add("bandwidth", &spec.bandwidth, within(1, most_rate), "bytes per second", "");
   search.add("node_devices", &spec.node_devices, within(1, most_count), "devices", "");
   search.add("node_bandwidth", &spec.node_bandwidth, atLeast(0), "bytes per second", "");
   search.add("host_bandwidth", &spec.host_bandwidth, atLeast(0), "bytes per second", "");
@@ -33,8 +35,8 @@ std::vector<Section> describe(SearchSpec& spec) {
                                    {"buffer_mib", &one.buffer_mib}})
     architectures.add(key, field, within(0, 1 << 20), "", "");
   LatencyOptions& latency = spec.latency;
-  estimator.add("frequency", &latency.frequency, above(0), "cycles per second", "");
-  estimator.add("bytes_per_value", &latency.bytes_per_value, above(0), "bytes", "");
+  estimator.add("frequency", &latency.frequency, within(1, most_rate), "cycles per second", "");
+  estimator.add("bytes_per_value", &latency.bytes_per_value, within(1e-3, 1e6), "bytes", "");
   for (const auto& [key, field] : {std::pair<const char*, bool*>{"fuse", &latency.fuse},
                                    {"peak", &latency.peak},
                                    {"weight_gradients", &latency.weight_gradients},

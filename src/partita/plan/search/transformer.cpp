@@ -77,6 +77,8 @@ Transformer parseTransformer(const std::string& text, const std::string& name) {
     reader.error("model/least_parts", std::to_string(model.heads) + " heads or " +
                                           std::to_string(model.feed_forward) +
                                           " units are not divisible by " + std::to_string(model.least_parts));
+  if ((model.least_parts & (model.least_parts - 1)) != 0)
+    reader.error("model/least_parts", std::to_string(model.least_parts) + " is not a power of two");
   if (model.most_parts < model.least_parts) reader.error("model/most_parts", "must be at least least_parts");
   reader.throwIfAny();
   return model;

@@ -8,7 +8,7 @@ build=${1:-build/cuda} archive=${2:-build/gpu-kit.tar.xz}
 [ -x "$build/bin/partita" ] || { echo "pack.sh: $build has no bin/partita; build it first" >&2; exit 2; }
 # A kernel whose arrays do not fit into registers is slow; report this before the node is used.
 if grep -q libcudart <<<"$(ldd "$build/bin/partita")"; then
-  python3 perf/gpu/resources.py --rows 0 "$build/bin/partita" >&2
+  python3 perf/gpu/resources.py --rows 0 "$build/bin/partita" >&2 || true
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -144,7 +144,7 @@ class BadData(support.RunTest):
                 self.assertRefused(run("train", path, timeout=20), path, "is larger than 67108864 bytes")
             else:
                 self.assertRefused(run("train", deck, f"data/path={self.folder}", timeout=20), path, "needs 1.10 TB of memory")
-            self.assertLess(time.monotonic() - begin, 5)
+            self.assertLess(time.monotonic() - begin, support.within(5))
 
     def test_generators_asked_for_too_much(self):
         for kind in ("glyphs", "noise", "grammar"):
@@ -169,13 +169,17 @@ class BadData(support.RunTest):
         self.assertRegex(support.complaints(limited)[-1], "not enough space for 2[0-9.]+ MB in .*File too large")
 
     def test_many_errors_are_reported_quickly(self):
-        deck = self.write("many.toml", "[run]\n" + "".join(f"k{i} = 1\n" for i in range(500000)))
-        begin = time.monotonic()
-        result = run("train", deck, timeout=60)
-        self.assertEqual(result.returncode, 2)
-        self.assertLess(len(support.complaints(result)), 105)
-        self.assertIn("and 499900 more errors", support.complaints(result)[-1])
-        self.assertLess(time.monotonic() - begin, 10)
+        """Five times as many take about five times as long, not twenty-five times."""
+        seconds = []
+        for errors in (100000, 500000):
+            deck = self.write("many.toml", "[run]\n" + "".join(f"k{i} = 1\n" for i in range(errors)))
+            begin = time.monotonic()
+            result = run("train", deck, timeout=120)
+            seconds.append(time.monotonic() - begin)
+            self.assertEqual(result.returncode, 2)
+            self.assertLess(len(support.complaints(result)), 105)
+            self.assertIn(f"and {errors - 100} more errors", support.complaints(result)[-1])
+        self.assertLess(seconds[1], 12 * seconds[0])
 
     def test_keys_of_many_parts(self):
         """A tree with a table for each part would be nested too deeply to be destroyed."""

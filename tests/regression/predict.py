@@ -49,7 +49,7 @@ class Predictions(support.RunTest):
     def test_all_strategies_on_many_ranks(self):
         begin = time.monotonic()
         rows = self.predict(DECKS / "resnet-50.toml", "--ranks", ",".join(str(2**i) for i in range(11)))
-        self.assertLess(time.monotonic() - begin, 10)  # with the start of MPI
+        self.assertLess(time.monotonic() - begin, support.within(10))  # with the start of MPI
         self.assertEqual([row["strategy"] for row in rows], 11 * EXACT)
         for row in rows:
             self.assertEqual(list(row), KEYS)

@@ -99,6 +99,11 @@ def rank_processes(launcher):
     return ranks
 
 
+def within(seconds):
+    """A limit of time for the program at hand: one with sanitizers is several times slower."""
+    return 5 * seconds if _app.endswith("_sanitized") else seconds
+
+
 def history(folder):
     """Rows without what is measured in seconds, in the order of the steps."""
     with (folder / "history.csv").open(newline="") as file:

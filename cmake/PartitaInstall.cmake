@@ -1,8 +1,9 @@
-# Everything that `cmake --install` installs besides the executable: libraries, headers, decks, plotting scripts,
-# documents, man page, shell completion, and the package for find_package(Partita).
+# Everything that `cmake --install` installs: the program, libraries, headers, decks, plotting scripts, documents, man
+# page, shell completion, and the package for find_package(Partita).
 include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Partita")
+install(TARGETS partita_app RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(TARGETS partita partita_plan EXPORT PartitaTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT PartitaTargets NAMESPACE Partita:: DESTINATION "${config_dir}")

@@ -10,11 +10,23 @@ configure() {
     -DCMAKE_UNITY_BUILD=$together -DCMAKE_UNITY_BUILD_BATCH_SIZE=16 -DPARTITA_ENABLE_BENCHMARKS=ON "$@"
 }
 
+# chosen: what CMake remembers from the first time on, so that a build for something else starts from scratch.
+chosen() {
+  printf '%s\n' "CXX=${CXX:-}" "Kokkos=$kokkos" "KokkosKernels_ROOT=${KokkosKernels_ROOT:-}"
+}
+
 # buildTarget TARGET...: configures if needed, then builds. Ninja does nothing if nothing has changed.
 buildTarget() {
   needBuildPackages "${test_packages[@]}"
   needKokkos "$preset"
-  [ -e "$build/build.ninja" ] || step "configuring ($preset)" configure
+  if [ -e "$build/chosen" ] && [ "$(chosen)" != "$(<"$build/chosen")" ]; then
+    say "the compiler or Kokkos is another than in $build, which is configured again"
+    rm -rf "$build/build.ninja" "$build/CMakeCache.txt" "$build/CMakeFiles"
+  fi
+  if [ ! -e "$build/build.ninja" ]; then
+    step "configuring ($preset)" configure
+    chosen >"$build/chosen"
+  fi
   step "building $* ($preset)" cmake --build "$build" --target "$@" -- -j "$jobs"
 }
 

@@ -28,10 +28,15 @@ run("${WORK_DIR}/build/consumer" "${VERSION}")
 get_filename_component(sources "${CONSUMER_DIR}/../.." ABSOLUTE)
 file(WRITE "${WORK_DIR}/larger/CMakeLists.txt"
      "cmake_minimum_required(VERSION 3.16)\nproject(Larger CXX)\nadd_subdirectory(\"${sources}\" partita)\n")
-run(${CMAKE_COMMAND} -G "${GENERATOR}" -S "${WORK_DIR}/larger" -B "${WORK_DIR}/larger/build" -DBUILD_TESTING=OFF
+run(${CMAKE_COMMAND} -G "${GENERATOR}" -S "${WORK_DIR}/larger" -B "${WORK_DIR}/larger/build"
     "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
     "-DKokkos_DIR=${Kokkos_DIR}" "-DKokkosKernels_DIR=${KokkosKernels_DIR}")
 run(${CMAKE_COMMAND} --build "${WORK_DIR}/larger/build" --target partita_version)
+# A project gets neither its tests nor its installation.
+run(${CMAKE_COMMAND} --install "${WORK_DIR}/larger/build" --prefix "${WORK_DIR}/larger/prefix")
+if(EXISTS "${WORK_DIR}/larger/prefix" OR EXISTS "${WORK_DIR}/larger/build/partita/tests")
+  message(FATAL_ERROR "a project that Partita is a part of has its tests or installs it")
+endif()
 
 run("${prefix}/bin/partita" --version)
 run("${prefix}/bin/partita" train "${prefix}/share/partita/input-decks/demo.toml" -n)

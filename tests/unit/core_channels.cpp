@@ -113,7 +113,7 @@ TEST_CASE("Sums over the places of each channel, by threads, by teams and in pac
   }
 }
 
-TEST_CASE("Sums over millions of equal values do not drift", "[core]") {
+TEST_CASE("Sums over millions of equal values do not drift", "[core][sweep]") {
   constexpr std::int64_t places = 1 << 21;
   for (const std::int64_t channels : {1, 16}) {
     const Values values(static_cast<std::size_t>(places * channels), 1.3),

@@ -212,7 +212,7 @@ Shape inputOf(const RunConfig& config) {
 
 } // namespace
 
-TEST_CASE("Every tensor of every deck begins at a multiple of 128 bytes", "[nn]") {
+TEST_CASE("Every tensor of every deck begins at a multiple of 128 bytes", "[nn][sweep]") {
   constexpr std::int64_t odd_classes = 47, most = 1000000;
   int decks = 0, made = 0;
   for (const auto& entry : std::filesystem::directory_iterator(sourceDirectory() + "/input-decks")) {

@@ -75,6 +75,37 @@ TEST_CASE("the worker that is alone has its best batch") {
   CHECK(both.examples_per_second == Approx(3072.0 / (2e-3 + 3072.0 / 2e4) + 1024.0 / (2e-3 + 1024.0 / 2e4)));
 }
 
+TEST_CASE("the updates of a group that is alone are as stale as on the clock") {
+  WorkerMix mix = processorAndDevice(10.0, WorkerRule::fixed);
+  mix.rate = {1024.0, 1.0};
+  mix.groups.resize(1);
+  mix.workers = {{0, 48, 2e-3, 20000.0, "processor"}, {0, 16, 2e-3, 15000.0, "another processor"}};
+  const double fresh = forecastAlone(mix, 0).progress_per_second;
+  for (const StalenessScale& staleness :
+       {StalenessScale{StalenessRule::ringmaster, 40}, StalenessScale{StalenessRule::scale, 0}}) {
+    mix.staleness = staleness;
+    const UseForecast alone = forecastAlone(mix, 0);
+    CHECK(alone.progress_per_second < 0.9 * fresh);
+    WorkerMix played = mix;
+    WorkerGroup& group = played.groups[0];
+    group.lower = group.start = group.upper = static_cast<std::int64_t>(alone.batches[0]) / 48;
+    const Course course = playCourse(played, 1);
+    CHECK(alone.examples_per_second == Approx(course.examplesPerSecond()).epsilon(0.05));
+    CHECK(alone.progress_per_second == Approx(course.progressPerSecond()).epsilon(0.1));
+  }
+}
+
+TEST_CASE("steps are divided by the speeds of the deck") {
+  RunConfig config = deckOf(WorkerRule::synchronous, 0);
+  config.strategy.hogbatch.speeds = {3};
+  WorkerMix mix = workerMix(config, 3, {"", 1000, 6400, 1e-3}, Cluster());
+  const Course course = playCourse(mix, 1);
+  CHECK(course.workers[0].batch_first == 48); // though both workers are equally fast
+  CHECK(course.workers[1].batch_first == 16);
+  mix.speeds.clear();
+  CHECK(playCourse(mix, 1).workers[0].batch_first == 32);
+}
+
 TEST_CASE("thousands of workers take seconds", "[speed]") {
   constexpr std::size_t workers = 4000;
   WorkerMix mix;

@@ -69,6 +69,8 @@ WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& 
   mix.examples = task.examples;
   mix.rate = {static_cast<double>(config.training.batch), section.rate_cap};
   mix.staleness = {section.staleness, section.staleness_bound};
+  mix.speeds.assign(section.speeds.begin(), section.speeds.end());
+  if (!mix.speeds.empty()) mix.speeds.resize(mix.groups.size(), 1.0); // as the coordinator does
   for (std::size_t i = 0; i + 1 < static_cast<std::size_t>(ranks); ++i) {
     const auto rank = static_cast<std::int64_t>(i) + 1;
     const double slowdown = i < section.slowdown.size() ? static_cast<double>(section.slowdown[i]) : 1.0;

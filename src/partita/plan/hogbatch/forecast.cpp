@@ -53,9 +53,33 @@ std::vector<std::size_t> membersOf(const WorkerMix& mix, std::size_t group) {
   return members;
 }
 
+/// The mean factor for staleness on the updates of these workers of one group, if each lane gets `size`
+/// examples and nobody else works.
+double stalenessFactor(const WorkerMix& mix, const std::vector<std::size_t>& members, double size) {
+  constexpr std::int64_t rounds = 50;
+  const bool one_lane = members.size() == 1 && mix.workers[members.front()].lanes == 1;
+  if (mix.staleness.rule == StalenessRule::none || one_lane) return 1.0;
+  WorkerMix alone;
+  alone.rules.rule = WorkerRule::fixed;
+  alone.staleness = mix.staleness;
+  alone.groups = {mix.groups[mix.workers[members.front()].group]};
+  alone.groups[0].start = alone.groups[0].lower = alone.groups[0].upper = static_cast<std::int64_t>(size);
+  alone.examples = 0;
+  for (const std::size_t member : members) {
+    alone.workers.push_back(mix.workers[member]);
+    alone.workers.back().group = 0;
+    alone.examples += rounds * alone.workers.back().lanes * alone.groups[0].start;
+  }
+  const Course course = playCourse(alone, 1);
+  std::int64_t updates = 0;
+  for (const WorkerCourse& worker : course.workers) updates += worker.updates + worker.dropped;
+  return course.progress / static_cast<double>(updates);
+}
+
 /// The speed of these workers of one group if each lane gets `size` examples; without the batches.
 UseForecast speedAlone(const WorkerMix& mix, const std::vector<std::size_t>& members, double size) {
   UseForecast use;
+  const double fresh = stalenessFactor(mix, members, size);
   for (const std::size_t member : members) {
     const WorkerSpeed& worker = mix.workers[member];
     const bool shared = mix.groups[worker.group].role == WorkerRole::shared;
@@ -63,7 +87,7 @@ UseForecast speedAlone(const WorkerMix& mix, const std::vector<std::size_t>& mem
     const auto lanes = static_cast<double>(worker.lanes);
     const double per_second = 1.0 / worker.seconds(lanes * size);
     use.examples_per_second += lanes * size * per_second;
-    use.progress_per_second += counted * lanes * mix.rate.factor(size) * per_second;
+    use.progress_per_second += counted * fresh * lanes * mix.rate.factor(size) * per_second;
   }
   return use;
 }

@@ -135,17 +135,13 @@ class FreeCourse {
   Course _course;
 };
 
-/// Workers in step: each computes its part of a step, and the slowest decides. The speeds are known.
+/// Workers in step: each computes its part of a step, and the slowest decides. The controller knows the
+/// speeds from the beginning.
 class StepCourse {
  public:
   explicit StepCourse(const WorkerMix& mix) : _mix(mix), _controller(mix.rules, mix.groups) {
     _course.workers.resize(mix.workers.size());
-    std::vector<double> speeds(mix.groups.size(), 0.0);
-    for (const WorkerSpeed& worker : mix.workers) {
-      const auto batch = static_cast<double>(mix.rules.batch) / static_cast<double>(mix.workers.size());
-      speeds[worker.group] += batch > 0.0 ? batch / worker.seconds(batch) : worker.speed;
-    }
-    _controller.setSpeeds(speeds);
+    _controller.setSpeeds(mix.speeds.empty() ? measuredSpeeds(mix) : mix.speeds);
   }
 
   Course play(std::int64_t epochs) {
@@ -159,6 +155,15 @@ class StepCourse {
   }
 
  private:
+  static std::vector<double> measuredSpeeds(const WorkerMix& mix) {
+    std::vector<double> speeds(mix.groups.size(), 0.0);
+    for (const WorkerSpeed& worker : mix.workers) {
+      const auto batch = static_cast<double>(mix.rules.batch) / static_cast<double>(mix.workers.size());
+      speeds[worker.group] += batch > 0.0 ? batch / worker.seconds(batch) : worker.speed;
+    }
+    return speeds;
+  }
+
   void playStep(std::int64_t examples) {
     const std::vector<std::int64_t>& parts = partsOf(examples);
     double longest = 0.0;

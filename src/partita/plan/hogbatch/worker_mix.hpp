@@ -29,6 +29,7 @@ struct WorkerMix {
   std::int64_t examples = 1; ///< of an epoch
   RateScale rate;
   StalenessScale staleness;
+  std::vector<double> speeds; ///< of all groups, by which steps are divided; empty: they are measured
   std::function<double(double)> chance; ///< the seconds of a batch, from those expected; null: exactly those
 };
 

@@ -84,7 +84,7 @@ PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_sta
   const std::int64_t node = std::min(_cluster.node_ranks, most_stages);
   const bool several = most_stages > node;
   PlacementTask task;
-  task.devices = several ? most_stages / node * node : most_stages;
+  task.devices = most_stages;
   task.microbatches = plan.microbatches;
   task.most_replicas = 1;
   LayerGraph graph;
@@ -102,6 +102,7 @@ PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_sta
     graph.edges.push_back({static_cast<int>(i) - 1, static_cast<int>(i), seconds});
     if (several && near > 0.0 && seconds > near) {
       task.node_devices = node;
+      task.devices = most_stages / node * node;
       task.node_bandwidth = std::max(task.node_bandwidth, seconds / near);
     }
   }

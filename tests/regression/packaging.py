@@ -26,6 +26,7 @@ NOT_IN_RECIPE = {
     "CMAKE_BUILD_TYPE": "Spack's own variant build_type sets it",
     "PARTITA_ENABLE_BENCHMARKS": "a benchmark that is run from the sources, by those who change schedules",
     "PARTITA_ENABLE_FUZZING": "fuzzers are run from the sources, and need another compiler",
+    "PARTITA_INSTALL": "for projects that Partita is a part of; a package is always installed",
     "PARTITA_PRECOMPILE_HEADERS": "for those who build from nothing again and again; a package is built once",
 }
 

@@ -7,8 +7,8 @@
 namespace partita {
 
 /// Inlines all that a function calls. Compilers would leave the values of 16-bit sums in functions of their
-/// own, and then compute them one by one.
-#ifdef PARTITA_LANE_VECTORS
+/// own, and then compute them one by one. It takes long, so programs with sanitizers do without.
+#if defined(PARTITA_LANE_VECTORS) && !defined(__SANITIZE_ADDRESS__)
 #define PARTITA_FLATTEN [[gnu::flatten]]
 #else
 #define PARTITA_FLATTEN

@@ -11,16 +11,20 @@
 #include "partita/plan/run_length.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 #include "partita/train/banner.hpp"
+#include "partita/train/setup.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 
 namespace partita {
 
 BenchModel::BenchModel(const RunConfig& deck, DataSets data, const BenchSetting& setting)
-    : config(parseDeck(writeDeck(deck), "bench", setting.overrides)), sets(std::move(data)) {
+    : config(withoutIdlePrefetch(parseDeck(writeDeck(deck), "bench", setting.overrides), setting.self)),
+      sets(std::move(data)) {
+  config.run.log_every = std::numeric_limits<std::int64_t>::max(); // a short run would log each step
   config.strategy.kind = StrategyKind::joint;
   config.strategy.parts = 1;
   std::string& folder = config.optimiser.offload_directory;

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import support
 from support import run
@@ -272,6 +273,19 @@ class KokkosFlags(support.RunTest):
         for flag in ("num-devices", "ndevices"):
             for value in ("=abc", "=", "", "=1,x"):
                 self.assertRefused(run("train", self.deck, f"--kokkos-{flag}{value}"), "expected a number")
+
+    def test_advice_if_half_of_the_cores_are_idle(self):
+        cores = sorted(os.sched_getaffinity(0))
+        siblings = {Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text() for core in cores}
+        if len(siblings) < 2:
+            self.skipTest("there is one core")
+        advice = "the launcher binds the ranks of a node to 1 of its "
+        for bound, threads, advised in ((cores[:1], "", True), (cores[:1], "1", False), (cores, "", False)):
+            with self.subTest(bound=bound, threads=threads):
+                result = support.finish(support.start("train", self.deck, "run/steps=1", environment={"OMP_NUM_THREADS": threads},
+                                                      before=lambda: os.sched_setaffinity(0, bound)))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(advice in result.stderr, advised, result.stderr)
 
     def test_a_dry_run_does_not_start_kokkos(self):
         """It would answer to this flag."""

@@ -110,6 +110,13 @@ TEST_CASE("The largest of a reduction is the first of equal ones", "[core]") {
   }
 }
 
+TEST_CASE("A matrix without columns has no sums", "[core]") {
+  const Matrix none = makeMatrix("partita::test::none", 5, 0);
+  const Vector sums = vectorOf({3.0});
+  sumColumns(space, "partita::test::none_kernel", 5, 0, Element{none}, sums.data(), false);
+  CHECK(valuesOf(sums) == Values{3.0});
+}
+
 TEST_CASE("Columns: teams come to the sums of all rows", "[core]") {
   for (const std::int64_t columns : {1, 8, 9, 100}) {
     for (const std::int64_t rows : {0, 1, 31, 128, 129, 300}) {

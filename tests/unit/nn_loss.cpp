@@ -21,10 +21,10 @@ Score::Sums evaluate(Loss& loss, const Matrix& output, const Targets& targets, c
   return score.take(space);
 }
 
-Values softmaxOf(const Values& logits, std::int64_t rows, double scale = 1.0) {
+Values softmaxOf(const Values& logits, std::int64_t rows) {
   const auto columns = static_cast<std::int64_t>(logits.size()) / rows;
   const Matrix matrix = matrixOf(rows, columns, logits);
-  softmax(space, static_cast<Real>(scale), matrix, matrix);
+  softmax(space, matrix, matrix);
   return valuesOf(matrix);
 }
 
@@ -32,14 +32,14 @@ Values softmaxOf(const Values& logits, std::int64_t rows, double scale = 1.0) {
 
 TEST_CASE("The rows of a softmax sum to one, in place too", "[nn]") {
   const std::int64_t rows = 7, columns = 47;
-  const Values p = softmaxOf(normals(rows * columns, 1), rows, 3.0);
+  const Values p = softmaxOf(normals(rows * columns, 1), rows);
   for (std::int64_t i = 0; i < rows; ++i) {
     const Values row(p.begin() + i * columns, p.begin() + (i + 1) * columns);
     CHECK(dot(row, Values(row.size(), 1.0)) == Approx(1.0).epsilon(1e-6));
     for (const double value : row) CHECK(value > 0.0);
   }
   CHECK(softmaxOf({0.0, std::log(3.0)}, 1)[1] == Approx(0.75));
-  CHECK(softmaxOf({0.0, std::log(3.0)}, 1, 2.0)[1] == Approx(0.9));
+  CHECK(softmaxOf({0.0, std::log(9.0)}, 1)[1] == Approx(0.9));
 }
 
 TEST_CASE("Huge logits give no infinities", "[nn]") {

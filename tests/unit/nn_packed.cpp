@@ -244,6 +244,7 @@ class Halves {
 TEST_CASE("Gradients of 16 bits are the same when their rows are copied to aligned places", "[half]") {
   constexpr std::int64_t fan_in = 24, padding = 8;
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    if (!multipliesDirectly(precision)) continue; // then no rows are copied
     for (const auto& [samples, units] :
          {std::pair<std::int64_t, std::int64_t>{5, 47}, {8200, 301}}) { // the latter in parts, on hosts
       const Halves values(precision, normals(units * fan_in, 1)), in(precision, normals(samples * fan_in, 2)),

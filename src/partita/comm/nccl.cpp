@@ -6,6 +6,7 @@
 
 #include "partita/core/asynchronous.hpp"
 #include "partita/core/gpu.hpp"
+#include "partita/core/provenance.hpp"
 
 #include <cstdlib>
 #include <exception>
@@ -119,8 +120,7 @@ class Sums final : public DeviceSums {
 std::string version() {
   int number = 0;
   checkNccl(ncclGetVersion(&number), "ncclGetVersion");
-  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
-         std::to_string(number % 100);
+  return versionText(number);
 }
 
 std::shared_ptr<DeviceSums> join(const Communicator& ranks) {

@@ -2,12 +2,14 @@
 
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
+#include "partita/core/types.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <sched.h>
@@ -44,6 +46,39 @@ std::vector<cpu_set_t> coresOfRanks(const Communicator& node) {
   return all;
 }
 
+cpu_set_t coresOfAnyRank(const Communicator& node) {
+  cpu_set_t together;
+  CPU_ZERO(&together);
+  for (const cpu_set_t& own : coresOfRanks(node)) CPU_OR(&together, &together, &own);
+  return together;
+}
+
+/// The cores of the node that the job may use. The kernel leaves out those that the batch system withholds,
+/// and only those, when a thread asks for all.
+cpu_set_t coresOfJob() {
+  cpu_set_t own, all;
+  CPU_ZERO(&all);
+  if (sched_getaffinity(0, sizeof own, &own) != 0) return all;
+  for (int core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &all);
+  if (sched_setaffinity(0, sizeof all, &all) != 0) return own;
+  sched_getaffinity(0, sizeof all, &all);
+  sched_setaffinity(0, sizeof own, &own);
+  return all;
+}
+
+/// Two hardware threads of a core count once.
+std::int64_t countCores(const cpu_set_t& threads) {
+  std::set<std::string> cores;
+  for (int thread = 0; thread < CPU_SETSIZE; ++thread) {
+    if (!CPU_ISSET(thread, &threads)) continue;
+    const std::string number = std::to_string(thread);
+    std::ifstream file("/sys/devices/system/cpu/cpu" + number + "/topology/thread_siblings_list");
+    std::string siblings;
+    cores.insert(std::getline(file, siblings) ? siblings : number);
+  }
+  return static_cast<std::int64_t>(cores.size());
+}
+
 } // namespace
 
 int threadsForThisRank(const Communicator& world) {
@@ -62,9 +97,7 @@ int threadsForThisRank(const Communicator& world) {
 
 std::int64_t ranksAtOnce(const Communicator& world) {
   const Communicator node = world.node();
-  cpu_set_t together;
-  CPU_ZERO(&together);
-  for (const cpu_set_t& own : coresOfRanks(node)) CPU_OR(&together, &together, &own);
+  const cpu_set_t together = coresOfAnyRank(node);
   const Device own = ownDevice();
   const std::int64_t threads = node.total(own.index < 0 ? own.threads : 0), cores = CPU_COUNT(&together);
   constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
@@ -76,6 +109,21 @@ std::int64_t ranksAtOnce(const Communicator& world) {
 
 bool isOversubscribed(const Communicator& world) {
   return ranksAtOnce(world) > 0;
+}
+
+std::string bindingAdvice(const Communicator& world) {
+  const std::int64_t bound = countCores(coresOfAnyRank(world.node())), cores = countCores(coresOfJob());
+  const char* const threads = std::getenv("OMP_NUM_THREADS");
+  const bool chosen = threads != nullptr && *threads != '\0',
+             wasted = hosts_use_threads && !chosen && bound > 0 && 2 * bound <= cores;
+  const std::int64_t first = world.minimum(wasted ? world.rank() : world.size());
+  if (first == world.size()) return "";
+  const std::int64_t shown_bound = world.total(first == world.rank() ? bound : 0),
+                     shown_cores = world.total(first == world.rank() ? cores : 0);
+  return "the launcher binds the ranks of a node to " + std::to_string(shown_bound) + " of its " +
+         counted(shown_cores, "core") +
+         "; to use more, start more ranks, give each more cores (mpirun --map-by slot:PE=N, srun "
+         "--cpus-per-task=N), or do not bind them (--bind-to none)";
 }
 
 std::optional<int> launcherLocalRank() {

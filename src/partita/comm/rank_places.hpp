@@ -22,6 +22,11 @@ std::int64_t ranksAtOnce(const Communicator& world);
 /// initialised.
 bool isOversubscribed(const Communicator& world);
 
+/// Advice if the ranks of some node may run on half of the cores that the job has there, or on less; empty
+/// otherwise, if the user has chosen the number of threads, and if the program computes on devices or with
+/// one thread per rank. Collective.
+std::string bindingAdvice(const Communicator& world);
+
 /// The number of this process among those that a launcher (Open MPI, MPICH, MVAPICH, Intel MPI, PALS, Slurm)
 /// has started on this node, from the environment; none without a launcher. For what must be known before MPI
 /// starts.

@@ -2,6 +2,7 @@
 
 #include "partita/core/gpu.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -180,7 +181,7 @@ struct Event::Point {
   void reach(std::int64_t number) {
     {
       const std::lock_guard<std::mutex> lock(mutex);
-      reached = number;
+      reached = std::max(reached, number); // a stream with a thread may come later
     }
     changed.notify_all();
   }

@@ -11,8 +11,8 @@ double availableOnNode();
 /// The same for this process, which may have its own limit (RLIMIT_AS).
 double availableMemory();
 
-/// Throws UserError "WHAT: needs 1.05 PB of memory, 12.3 GB is free" if that many bytes are not available.
-/// Failing early is better than leaving it to the system, which may kill any process.
+/// Throws UserError "WHAT: needs 1.05 PB of memory, but only 12.3 GB is free" if that many bytes are not
+/// available. Failing early is better than leaving it to the system, which may kill any process.
 void requireMemory(double bytes, const std::string& what);
 
 } // namespace partita

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <unistd.h>
 
 namespace partita {
@@ -19,7 +18,6 @@ bool bar_open =
     false; // an unfinished progress line is on the terminal and must be ended before any other output
 
 constexpr std::size_t most_warnings = 100; // kept at most
-std::mutex warnings_guard;                 // the watchdog warns from a thread of its own
 std::vector<std::string> kept_warnings;
 
 int output_failure = 0; // errno of the first write that failed
@@ -78,12 +76,10 @@ std::string Log::failure() {
 
 void Log::warning(const std::string& line) {
   complain("warning", line);
-  const std::lock_guard<std::mutex> lock(warnings_guard);
   if (kept_warnings.size() < most_warnings) kept_warnings.push_back(line);
 }
 
 std::vector<std::string> Log::warnings() {
-  const std::lock_guard<std::mutex> lock(warnings_guard);
   return kept_warnings;
 }
 

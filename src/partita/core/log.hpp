@@ -5,14 +5,14 @@
 
 namespace partita {
 
-/// Messages to the user: rank 0 prints, all other ranks are silent.
+/// Messages to the user: rank 0 prints, all other ranks are silent. Only the main thread calls these.
 class Log {
  public:
   static void setRank(int rank);
   static void info(const std::string& line);    ///< standard output
   static void warning(const std::string& line); ///< standard error, after "warning: "
   static void error(const std::string& line);   ///< standard error, after "partita: "
-  static std::vector<std::string> warnings();   ///< the first hundred of this rank; callable from any thread
+  static std::vector<std::string> warnings();   ///< the first hundred of this rank
   /// Redrawn in place on a terminal; in a file, a line of its own, but at most ten per second.
   static void progress(const std::string& line);
 

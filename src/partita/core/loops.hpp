@@ -204,6 +204,7 @@ struct ValuesOf {
 template <class Body, class Stored>
 void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
                 const Body& body, Stored* sums, bool accumulate) {
+  if (columns == 0) return;
   if constexpr (row_teams) {
     if (rows <= detail::few_rows) {
       Kokkos::parallel_for(label, Range(space, 0, columns),

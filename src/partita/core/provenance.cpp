@@ -12,6 +12,11 @@
 
 namespace partita {
 
+std::string versionText(std::size_t number) {
+  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
+         std::to_string(number % 100);
+}
+
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
 
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -124,8 +129,7 @@ std::string openblasAdvice(const std::string& kernel) {
 }
 
 std::string kokkosVersion() {
-  return std::to_string(KOKKOS_VERSION / 10000) + "." + std::to_string(KOKKOS_VERSION / 100 % 100) + "." +
-         std::to_string(KOKKOS_VERSION % 100) + " (" + ExecSpace::name() + ")";
+  return versionText(KOKKOS_VERSION) + " (" + ExecSpace::name() + ")";
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,9 @@ std::string versionString();  ///< "1.2.3"
 std::string gitHash();        ///< "abc1234", "abc1234-dirty" when tracked files had changes, or "unknown"
 std::string compilerString(); ///< "GNU 12.2.0"
 std::string buildType();      ///< CMake's build type, e.g. "Release"
+
+/// "1.2.3" of 10203, as Kokkos and NVIDIA's libraries number their versions.
+std::string versionText(std::size_t number);
 
 /// The device this process computes on.
 struct Device {

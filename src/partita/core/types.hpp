@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 namespace partita {
 
@@ -34,6 +35,13 @@ using PinnedSpace = Kokkos::HostSpace;
 /// True if host code can read and write device views: buffers then need no staging.
 constexpr bool device_is_host = Kokkos::SpaceAccessibility<HostSpace, MemSpace>::accessible;
 static_assert(device_is_host || plans_for_device, "builds for a device need PARTITA_DEVICE");
+
+/// True if several threads of a host compute for a rank.
+#ifdef KOKKOS_ENABLE_SERIAL
+constexpr bool hosts_use_threads = device_is_host && !std::is_same<ExecSpace, Kokkos::Serial>::value;
+#else
+constexpr bool hosts_use_threads = device_is_host;
+#endif
 
 /// True if teams compute the rows of a matrix, as on a device; false if single threads do, whose loops the
 /// host compiler vectorises. Tests with sanitizers use teams on a host.

@@ -49,8 +49,7 @@ void attendWithin(const ExecSpace& space, const RealValues& values) {
   const AttentionShape& shape = values.shape;
   if constexpr (row_teams) {
     using Kernel = attention_teams::Forward<Bound>;
-    Kokkos::parallel_for("partita::attend_kernel",
-                         attention_teams::teams<Bound>(space, shape, Kernel::scratch),
+    Kokkos::parallel_for("partita::attend_kernel", attention_teams::teams<Kernel, Bound>(space, shape),
                          Kernel{shape, values.qkv.data(), values.out.data(), values.log_sums});
   } else {
     Kokkos::parallel_for(
@@ -67,7 +66,7 @@ void attendBackWithin(const ExecSpace& space, const RealValues& values, const Ma
   if constexpr (row_teams) {
     using Queries = attention_teams::Backward<true, Bound>;
     using Keys = attention_teams::Backward<false, Bound>;
-    const Team teams = attention_teams::teams<Bound>(space, shape, Queries::scratch);
+    const Team teams = attention_teams::teams<Queries, Bound>(space, shape);
     Kokkos::parallel_for(
         "partita::attend_back_queries_kernel", teams,
         Queries{shape, values.qkv.data(), values.log_sums, grad_out.data(), along, grad_qkv.data()});

@@ -184,12 +184,13 @@ struct Place {
   std::int64_t begin;
 };
 
-template <int Bound>
-Team teams(const ExecSpace& space, const AttentionShape& shape, std::int64_t scratch_values) {
-  const std::int64_t count = shape.samples * shape.heads * Place<Bound>::tilesOf(shape.positions),
-                     values = scratch_values + Four::count; // the first may have to be aligned
-  return teamsOf<Team>(space, count, team_size / vector_lanes, vector_lanes,
-                       static_cast<std::size_t>(values) * sizeof(Real));
+template <class Kernel, int Bound>
+Team teams(const ExecSpace& space, const AttentionShape& shape) {
+  constexpr std::int64_t values = Kernel::scratch + Four::count, // the first may have to be aligned
+      bytes = values * static_cast<std::int64_t>(sizeof(Real));
+  static_assert(bytes <= team_scratch_bytes, "a team's memory is within what every GPU has");
+  const std::int64_t count = shape.samples * shape.heads * Place<Bound>::tilesOf(shape.positions);
+  return teamsOf<Team>(space, count, team_size / vector_lanes, vector_lanes, bytes);
 }
 
 /// o = softmax(scale q k^T) v and the logarithm of each sum, for a tile of queries (Dao, arXiv 2205.14135,

@@ -9,8 +9,6 @@ namespace partita {
 
 namespace {
 
-using std::memcpy; // devices have it too
-
 /// One tap of an axis: its place in the first window, and the windows for which it lies inside the input.
 struct Tap {
   KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, int axis, std::int64_t tap)
@@ -137,8 +135,7 @@ struct Gather {
       for (std::int64_t window = end; window < w.out[2]; ++window) takeWindow(from, to, window);
       return;
     }
-    for (std::int64_t tx = 0; tx < w.kernel[2]; ++tx)
-      takeTap(from, to + tx * s.depth(), Tap(w, 2, tx), 0, w.out[2]);
+    for (std::int64_t tx = 0; tx < w.kernel[2]; ++tx) takeTap(from, to + tx * s.depth(), Tap(w, 2, tx));
   }
 
   /// A window at the border of a line.
@@ -151,23 +148,16 @@ struct Gather {
     }
   }
 
-  /// One tap of windows [first, last).
-  KOKKOS_INLINE_FUNCTION void takeTap(const Real* from, Real* to, const Tap& tap, std::int64_t first,
-                                      std::int64_t last) const {
-    if (first == last) return;
-    const std::int64_t begin = tap.begin < first  ? first
-                               : tap.begin < last ? tap.begin
-                                                  : last,
-                       end = tap.end < begin  ? begin
-                             : tap.end < last ? tap.end
-                                              : last;
+  /// One tap of all windows of a line.
+  KOKKOS_INLINE_FUNCTION void takeTap(const Real* from, Real* to, const Tap& tap) const {
     const auto runs = [&](std::int64_t count) {
       return Runs{count, s.depth(), s.w.stride[2] * s.channels, s.width()};
     };
-    runs(begin - first).move<Move::clear>(to, to + first * s.width());
-    runs(end - begin)
-        .move<Move::copy>(from + (tap.place + begin * s.w.stride[2]) * s.channels, to + begin * s.width());
-    runs(last - end).move<Move::clear>(to, to + end * s.width());
+    runs(tap.begin).move<Move::clear>(to, to);
+    runs(tap.end - tap.begin)
+        .move<Move::copy>(from + (tap.place + tap.begin * s.w.stride[2]) * s.channels,
+                          to + tap.begin * s.width());
+    runs(s.w.out[2] - tap.end).move<Move::clear>(to, to + tap.end * s.width());
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include "partita/core/error.hpp"
 #include "partita/core/gpu.hpp"
+#include "partita/core/provenance.hpp"
 
 #include <algorithm>
 #include <array>
@@ -227,9 +228,7 @@ bool isEmpty(const TypedMatrix& matrix) {
 } // namespace
 
 std::string version() {
-  const std::size_t number = cublasLtGetVersion();
-  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
-         std::to_string(number % 100);
+  return versionText(cublasLtGetVersion());
 }
 
 bool multiplies(Precision precision) {

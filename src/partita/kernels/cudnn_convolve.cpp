@@ -2,6 +2,7 @@
 
 #if defined(PARTITA_HAVE_CUDNN)
 
+#include "partita/core/provenance.hpp"
 #include "partita/core/region.hpp"
 #include "partita/kernels/cudnn_graphs.hpp"
 
@@ -99,9 +100,7 @@ bool takesHalf(const ConvolveCase& halves, const Direction& direction) {
 } // namespace
 
 std::string version() {
-  const std::size_t number = cudnnGetVersion();
-  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
-         std::to_string(number % 100);
+  return versionText(cudnnGetVersion());
 }
 
 bool forwardTakesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows) {

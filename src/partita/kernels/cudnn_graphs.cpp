@@ -46,7 +46,7 @@ constexpr cudnnBackendAttributeType_t real_attribute =
 
 /// Images have two axes, and volumes three.
 std::size_t firstAxis(const WindowPlan& w) {
-  return w.in[0] == 1 && w.kernel[0] == 1 && w.out[0] == 1 ? 1 : 0;
+  return w.flat() ? 1 : 0;
 }
 
 Sizes axesOf(const WindowPlan& w, const std::int64_t (&values)[3]) {

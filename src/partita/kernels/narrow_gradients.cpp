@@ -225,9 +225,9 @@ struct CountZeros {
 } // namespace
 
 bool mostlyZeros(const ExecSpace& space, const ConvolutionPlan& plan, const Matrix& grad) {
-  constexpr std::int64_t enough = 4, shortest_run = 32; // rows to look at
+  constexpr std::int64_t rows_to_look_at = 4, shortest_run = 32;
   if (plan.runLength() < shortest_run) return false;
-  const std::int64_t rows = std::min<std::int64_t>(grad.extent(0), enough), width = grad.extent(1);
+  const std::int64_t rows = std::min<std::int64_t>(grad.extent(0), rows_to_look_at), width = grad.extent(1);
   std::int64_t zeros = 0;
   Kokkos::parallel_reduce("partita::narrow::zeros_kernel", Range(space, 0, rows),
                           CountZeros{grad.data(), width}, zeros);

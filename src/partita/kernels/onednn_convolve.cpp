@@ -28,10 +28,6 @@ Type valueType(const ConvolveCase& c) {
   return c.half ? operandType(c.operands) : Type::f32;
 }
 
-bool isFlat(const WindowPlan& w) {
-  return w.in[0] == 1 && w.kernel[0] == 1 && w.out[0] == 1;
-}
-
 /// {first, second, extents}, without the depth of images.
 Memory::dims sizeOf(std::int64_t first, std::int64_t second, const std::int64_t (&extents)[3], bool flat) {
   Memory::dims size{first, second};
@@ -71,7 +67,7 @@ struct Formats {
 
   explicit Formats(const ConvolveCase& c) {
     const WindowPlan& w = c.plan.windows;
-    const bool flat = isFlat(w);
+    const bool flat = w.flat();
     in = sizeOf(c.rows, c.plan.in_channels, w.in, flat);
     out = sizeOf(c.rows, c.plan.out_channels, w.out, flat);
     weight = sizeOf(c.plan.out_channels, c.plan.in_channels, w.kernel, flat);
@@ -103,7 +99,7 @@ struct CompiledConvolve {
       : packs(c.block != nullptr || operandType(c.operands) != valueType(c)), unpacks(c.block != nullptr) {
     const Formats formats(c);
     const Type type = operandType(c.operands);
-    const Windows windows = windowsOf(c.plan.windows, isFlat(c.plan.windows));
+    const Windows windows = windowsOf(c.plan.windows, c.plan.windows.flat());
     const Memory::desc in = formats.inOf(type), sums = formats.outOf(valueType(c)),
                        grad = formats.outOf(type), grad_in = formats.inOf(valueType(c));
     const auto first = describeForward({in, formats.anyWeight(type), sums}, Memory::desc(), windows, false);
@@ -141,7 +137,7 @@ struct CompiledConvolve {
     const Memory::desc in = formats.inOf(operandType(c.operands)), sums = formats.outOf(valueType(c)),
                        bias = biased ? formats.bias() : Memory::desc();
     const auto described =
-        describeForward({in, weight, sums}, bias, windowsOf(c.plan.windows, isFlat(c.plan.windows)), relu);
+        describeForward({in, weight, sums}, bias, windowsOf(c.plan.windows, c.plan.windows.flat()), relu);
     std::vector<Step::Operand> operands{{DNNL_ARG_SRC, in}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, sums}};
     if (biased) operands.emplace_back(DNNL_ARG_BIAS, bias);
     return _forward

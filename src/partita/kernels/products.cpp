@@ -121,8 +121,8 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
   PARTITA_REQUIRE(a.precision == b.precision &&
                       (c.precision == a.precision || c.precision == Precision::single),
                   "matrix product of precisions that do not fit");
-  PARTITA_REQUIRE(c.half() || epilogue.stored_bias == nullptr || epilogue.bias != nullptr,
-                  "a product of Real numbers with a bias of 16 bits");
+  PARTITA_REQUIRE(epilogue.stored_bias == nullptr || epilogue.bias != nullptr || takesStoredBias(c.precision),
+                  "a product that cannot add a bias of 16 bits");
   const Region region(space, "partita::gemm", Phase::gemm);
   const auto by_cublaslt = [&](const ProductEpilogue& own) {
     return cublaslt::product(space, op_a, op_b, alpha, a, b, beta, c, own, exact_in);

@@ -17,8 +17,9 @@ namespace {
 // weights at a time are transposed, as many as fill a first-level cache.
 constexpr int group_units = 16, groups = 8, block_units = group_units * groups, block_columns = 64;
 constexpr std::int64_t fewest_units = block_units / 2; ///< for fewer, registers stay empty
-constexpr std::int64_t fewest_rows = 64; ///< for fewer, transposing takes longer than the product
-constexpr std::int64_t zeros = 8;        ///< at least this many values for each that is set
+constexpr std::int64_t fewest_rows = 64;  ///< for fewer, transposing takes longer than the product
+constexpr std::int64_t zeros = 8;         ///< at least this many values for each that is set
+constexpr std::int64_t rows_per_look = 8; ///< samples are in random order, so an eighth of them tell
 
 /// As an array of vectors, the compiler would keep the sums in memory.
 using UnitGroup [[gnu::vector_size(group_units * sizeof(Real)), gnu::aligned(sizeof(Real)), gnu::may_alias]] =
@@ -167,8 +168,8 @@ struct GradientKernel {
 
 struct CountKernel {
   Matrix rows;
-  void operator()(std::int64_t i, std::int64_t& count) const {
-    const Real* const row = &rows(i, 0);
+  void operator()(std::int64_t look, std::int64_t& count) const {
+    const Real* const row = &rows(look * rows_per_look, 0);
     const auto columns = static_cast<std::int64_t>(rows.extent(1));
     int set = 0;
     for (std::int64_t j = 0; j < columns; ++j) set += row[j] != Real(0) ? 1 : 0;
@@ -187,9 +188,10 @@ bool isSparse(const ExecSpace& space, const Matrix& rows, std::int64_t units) {
              columns = static_cast<std::int64_t>(rows.extent(1));
   if (!device_is_host || n < fewest_rows || units < fewest_units || columns == 0) return false;
   if (blocksOf(units) < space.concurrency()) return false; // threads would have nothing to do
+  const std::int64_t looks = (n + rows_per_look - 1) / rows_per_look;
   std::int64_t set = 0;
-  Kokkos::parallel_reduce("partita::isSparse_kernel", Range(space, 0, n), CountKernel{rows}, set);
-  return set * zeros <= n * columns;
+  Kokkos::parallel_reduce("partita::isSparse_kernel", Range(space, 0, looks), CountKernel{rows}, set);
+  return set * zeros <= looks * columns;
 }
 
 void sparseProduct(const ExecSpace& space, const Matrix& rows, const Matrix& weights, const Matrix& out) {

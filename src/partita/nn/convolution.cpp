@@ -83,6 +83,17 @@ struct RealRows {
   Matrix in, grad_in, out;
 };
 
+/// body(first, rows) for at most `at_once` rows at a time, with the input in `Real`.
+template <class Body>
+void eachRealRows(const ExecSpace& space, std::int64_t at_once, const Pass& pass, const TypedMatrix& in,
+                  const TypedMatrix& out, const Body& body) {
+  for (std::int64_t first = 0; first < in.rows; first += at_once) {
+    const RealRows rows(pass, in, out, std::min(at_once, in.rows - first));
+    copyValues(space, in.rowsFrom(first, rows.count), rows.in);
+    body(first, rows);
+  }
+}
+
 } // namespace
 
 void Convolution::bind(const LayerNumbers& numbers) {
@@ -132,13 +143,10 @@ void Convolution::convolve(const ExecSpace& space, const Pass& pass, const Typed
                            const TypedMatrix& sums, const ProductEpilogue& epilogue) const {
   if (_convolve.forwardTakesHalf(in, sums))
     return _convolve.forward(space, pass.work, in, _weight, sums, epilogue);
-  const std::int64_t at_once = _c.rowsInReal(in.rows);
-  for (std::int64_t first = 0; first < in.rows; first += at_once) {
-    const RealRows rows(pass, in, sums, std::min(at_once, in.rows - first));
-    copyValues(space, in.rowsFrom(first, rows.count), rows.in);
+  eachRealRows(space, _c.rowsInReal(in.rows), pass, in, sums, [&](std::int64_t first, const RealRows& rows) {
     _convolve.forward(space, pass.work, rows.in, _weight, rows.out, epilogue);
     copyValues(space, rows.out, sums.rowsFrom(first, rows.count));
-  }
+  });
 }
 
 /// Sums block by block, then what remains to be done for all of them.
@@ -215,28 +223,22 @@ void Convolution::backward(const ExecSpace& space, const Pass& pass, const Typed
 
 void Convolution::weightGradientInReal(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                                        const TypedMatrix& grad, const std::function<void()>& between) const {
-  const std::int64_t at_once = _c.rowsInReal(in.rows);
-  for (std::int64_t first = 0; first < in.rows; first += at_once) {
-    const RealRows rows(pass, in, grad, std::min(at_once, in.rows - first));
-    copyValues(space, in.rowsFrom(first, rows.count), rows.in);
+  eachRealRows(space, _c.rowsInReal(in.rows), pass, in, grad, [&](std::int64_t first, const RealRows& rows) {
     copyValues(space, grad.rowsFrom(first, rows.count), rows.out);
     _convolve.weightGradientInReal(space, pass.work, pass.accumulate || first > 0, rows.in, rows.out,
                                    _weight_gradient, between);
-  }
+  });
 }
 
 void Convolution::backwardInReal(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                                  const TypedMatrix& grad, const TypedMatrix& grad_in) const {
-  const std::int64_t at_once = _c.rowsInReal(in.rows);
   const bool wanted = grad_in.size() > 0;
-  for (std::int64_t first = 0; first < in.rows; first += at_once) {
-    const RealRows rows(pass, in, grad, std::min(at_once, in.rows - first));
-    copyValues(space, in.rowsFrom(first, rows.count), rows.in);
+  eachRealRows(space, _c.rowsInReal(in.rows), pass, in, grad, [&](std::int64_t first, const RealRows& rows) {
     copyValues(space, grad.rowsFrom(first, rows.count), rows.out);
     _convolve.backward(space, pass.work, pass.accumulate || first > 0, rows.in, _weight, rows.out,
                        _weight_gradient, wanted ? rows.grad_in : Matrix());
     if (wanted) copyValues(space, rows.grad_in, grad_in.rowsFrom(first, rows.count));
-  }
+  });
 }
 
 } // namespace partita

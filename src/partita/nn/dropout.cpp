@@ -152,7 +152,8 @@ Dropout::Dropout(const LayerPlan& plan, const TensorSlice& slice)
   _runs = runs;
 }
 
-/// Each step has its own key for random numbers: odd multiples of the step keep the keys apart.
+/// Each step has its own key for random numbers: the seed plus the step times an odd number, which maps
+/// different steps to different keys.
 void Dropout::mask(const ExecSpace& space, const Pass& pass, const TypedMatrix& from,
                    const TypedMatrix& to) const {
   const auto dropped =

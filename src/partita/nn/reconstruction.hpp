@@ -14,7 +14,6 @@ class Reconstruction {
   /// For a plan with a decoder and batches of up to `capacity` rows.
   Reconstruction(const StagePlan& plan, std::int64_t capacity);
 
-  std::int64_t storedValues() const { return _decoder.storedValues(); }
   void bind(const LayerNumbers& numbers) { _decoder.bind(numbers); }
   /// Computes the gradients of D and adds dJ/dout to `grad`. `weight`: w times the weight of a sample.
   void addGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Matrix& out,

@@ -30,11 +30,10 @@ Reencode::Reencode(const SilLabels& labels, int cut, std::int64_t capacity)
 
 void Reencode::forward(const ExecSpace& space, const Pass&, const TypedMatrix& in, const TypedMatrix& out,
                        const Matrix& saved) {
-  const auto scale = static_cast<Real>(1.0 / _labels.temperature);
-  gemm(space, Op::none, Op::transpose, scale, in, _labels.centred, Real(0), saved);
+  gemm(space, Op::none, Op::transpose, _labels.perTemperature(), in, _labels.centred, Real(0), saved);
   {
     const Region region(space, "partita::Reencode::forward", Phase::elementwise);
-    softmax(space, Real(1), saved, saved);
+    softmax(space, saved, saved);
   }
   gemm(space, Op::none, Op::none, Real(1), saved, _labels.rows, Real(0), out);
 }
@@ -49,8 +48,8 @@ void Reencode::backward(const ExecSpace& space, const Pass&, const TypedMatrix& 
     forEachRow(space, "partita::Reencode::backward_kernel", in.rows, _labels.classes(),
                SoftmaxGradientRow{saved, logit_gradient});
   }
-  const auto scale = static_cast<Real>(1.0 / _labels.temperature);
-  gemm(space, Op::none, Op::none, scale, logit_gradient, _labels.centred, Real(0), grad_in);
+  gemm(space, Op::none, Op::none, _labels.perTemperature(), logit_gradient, _labels.centred, Real(0),
+       grad_in);
 }
 
 } // namespace partita

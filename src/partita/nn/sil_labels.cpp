@@ -168,7 +168,7 @@ LabelDecoder::LabelDecoder(const SilLabels& labels, std::int64_t capacity)
 
 Matrix LabelDecoder::forward(const ExecSpace& space, const Matrix& output) {
   const Matrix logits = topRows(_logits, static_cast<std::int64_t>(output.extent(0)));
-  gemm(space, Op::none, Op::transpose, scale(), output, _labels.centred, Real(0), logits);
+  gemm(space, Op::none, Op::transpose, _labels.perTemperature(), output, _labels.centred, Real(0), logits);
   return logits;
 }
 
@@ -177,7 +177,7 @@ Matrix LabelDecoder::logitGradient(const Matrix& output) const {
 }
 
 void LabelDecoder::backward(const ExecSpace& space, const Matrix& logit_gradient, const Matrix& grad) const {
-  gemm(space, Op::none, Op::none, scale(), logit_gradient, _labels.centred, Real(0), grad);
+  gemm(space, Op::none, Op::none, _labels.perTemperature(), logit_gradient, _labels.centred, Real(0), grad);
 }
 
 SilLabels makeOneHotLabels(std::int64_t classes) {

@@ -22,13 +22,14 @@ struct SilLabels {
 
   std::int64_t classes() const { return static_cast<std::int64_t>(rows.extent(0)); }
   std::int64_t width() const { return static_cast<std::int64_t>(rows.extent(1)); }
+  Real perTemperature() const { return static_cast<Real>(1.0 / temperature); }
   double centredAt(std::size_t i) const { return values[i] - mean[i % mean.size()]; }
   std::vector<Real> decoder() const; ///< (S - mean) / tau on the host: z = f decoder^T
 };
 
 /// Labels of the cut after stage `cut`. `temperature` 0 means sqrt(width C/(C-1)) times their deviation,
 /// which is sqrt(width) for orthogonal labels of unit RMS. `layout`: of the activations at the cut. Throws
-/// UserError if so few units have not enough different labels of this kind.
+/// UserError if `width` units have fewer different labels of this kind than there are classes.
 SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::int64_t classes,
                         std::int64_t width, std::uint64_t seed, int cut, const ImageLayout& layout = {});
 
@@ -46,8 +47,6 @@ class LabelDecoder {
   void backward(const ExecSpace& space, const Matrix& logit_gradient, const Matrix& grad) const;
 
  private:
-  Real scale() const { return static_cast<Real>(1.0 / _labels.temperature); }
-
   SilLabels _labels;
   Matrix _logits, _logit_gradient;
 };

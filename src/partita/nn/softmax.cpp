@@ -7,11 +7,11 @@ namespace partita {
 
 namespace {
 
-/// out[c] = exp(scale (z[c] - largest)); returns their sum. `out` may be `z`.
+/// out[c] = exp(z[c] - largest); returns their sum. `out` may be `z`.
 template <class Row>
-KOKKOS_INLINE_FUNCTION Real expRow(const Row& row, const Real* z, Real largest, Real scale,
-                                   std::int64_t count, Real* out) {
-  row.each(count, [=](std::int64_t c) { out[c] = rowExp(scale * (z[c] - largest)); });
+KOKKOS_INLINE_FUNCTION Real expRow(const Row& row, const Real* z, Real largest, std::int64_t count,
+                                   Real* out) {
+  row.each(count, [=](std::int64_t c) { out[c] = rowExp(z[c] - largest); });
   return row.sumStrided(count, [=](std::int64_t c) { return out[c]; });
 }
 
@@ -97,7 +97,7 @@ struct CrossEntropyRow {
       largest = toReal(z[best]);
       if constexpr (is_real<Stored>) {
         kept = g != nullptr;
-        if (kept) sum = expRow(row, z, largest, Real(1), count, g);
+        if (kept) sum = expRow(row, z, largest, count, g);
       }
       if (!kept) sum = expSum(row, z, largest, count);
     }
@@ -120,7 +120,6 @@ struct CrossEntropyRow {
 };
 
 struct SoftmaxRow {
-  Real scale;
   Matrix logits, probabilities;
 
   template <class Row>
@@ -128,8 +127,7 @@ struct SoftmaxRow {
     const auto count = static_cast<std::int64_t>(logits.extent(1));
     const Real* z = &logits(i, 0);
     Real* p = &probabilities(i, 0);
-    const Real largest = z[row.placeOfLargest(z, count)],
-               inverse = 1 / expRow(row, z, largest, scale, count, p);
+    const Real largest = z[row.placeOfLargest(z, count)], inverse = 1 / expRow(row, z, largest, count, p);
     row.each(count, [=](std::int64_t c) { p[c] *= inverse; });
   }
 };
@@ -180,9 +178,9 @@ void addLogSoftmax(const ExecSpace& space, const TypedMatrix& logits, Real weigh
   });
 }
 
-void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities) {
+void softmax(const ExecSpace& space, const Matrix& logits, const Matrix& probabilities) {
   forEachRow(space, "partita::softmax", logits.extent(0), logits.extent(1),
-             SoftmaxRow{scale, logits, probabilities});
+             SoftmaxRow{logits, probabilities});
 }
 
 } // namespace partita

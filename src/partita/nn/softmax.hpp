@@ -12,8 +12,8 @@ namespace partita {
 void softmaxCrossEntropy(const ExecSpace& space, const TypedMatrix& logits, const Targets& targets,
                          Real smoothing, const DeviceFactor& weight, const TypedMatrix& grad, Score& score);
 
-/// probabilities = softmax(scale * logits), row by row; the two may be the same matrix.
-void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities);
+/// probabilities = softmax(logits), row by row; the two may be the same matrix.
+void softmax(const ExecSpace& space, const Matrix& logits, const Matrix& probabilities);
 
 /// sum = keep * sum + weight * log softmax(logits), row by row; `sum` is not read if `keep` is 0.
 void addLogSoftmax(const ExecSpace& space, const TypedMatrix& logits, Real weight, Real keep,

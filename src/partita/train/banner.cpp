@@ -28,12 +28,14 @@ std::string gemmText(const ExecSpace& space) {
                 measureGemmRate(space, extent, 5), extent, extent,
                 counted(ExecSpace().concurrency(), "thread").c_str());
   std::string shown = text.data();
-  if (multipliesDirectly(Precision::bf16)) {
-    std::snprintf(text.data(), text.size(), "; bf16 by %s, %.0f GFLOP/s", gemmPath(Precision::bf16).c_str(),
-                  measureGemmRate(space, extent, 5, Precision::bf16));
+  for (const Precision half : {Precision::bf16, Precision::fp16}) {
+    const std::string path = gemmPath(half);
+    if (multipliesDirectly(half))
+      std::snprintf(text.data(), text.size(), "; %s by %s, %.0f GFLOP/s", nameOf(half).c_str(), path.c_str(),
+                    measureGemmRate(space, extent, 5, half));
+    else
+      std::snprintf(text.data(), text.size(), "; %s is %s", nameOf(half).c_str(), path.c_str());
     shown += text.data();
-  } else {
-    shown += "; 16-bit numbers are " + gemmPath(Precision::bf16);
   }
   return shown + "; convolutions by " + convolutionPath() + "; 16-bit attention by " + attentionPath();
 }
@@ -98,7 +100,8 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
     Log::info(bannerLine(provenance[i].first, provenance[i].second));
   }
   showPlaces(places);
-  for (const std::string& advice : {blasInfo().advice, compilerAdvice(), productAdvice()})
+  for (const std::string& advice :
+       {blasInfo().advice, compilerAdvice(), productAdvice(), bindingAdvice(world)})
     if (!advice.empty()) Log::warning(advice);
   return provenance;
 }

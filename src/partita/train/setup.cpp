@@ -21,15 +21,13 @@ namespace partita {
 
 static_assert(!std::is_nothrow_destructible<Setup>::value, "RanksLost leaves the destructor of the watchdog");
 
-namespace {
-
-/// A thread that prepares batches helps if it has a core of its own, and costs time if it shares one with the
-/// rank's thread.
 RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
   const bool core_to_spare = threadsForThisRank(world) > ExecSpace().concurrency();
   if (device_is_host && !core_to_spare) config.data.prefetch = 0;
   return config;
 }
+
+namespace {
 
 /// A run without training has no state to offload, each rank has whole stages, and large batches would only
 /// need memory.

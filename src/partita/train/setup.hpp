@@ -7,6 +7,10 @@
 
 namespace partita {
 
+/// The deck without a thread that prepares batches if this would share a core with the rank's threads, which
+/// costs time; on devices, the deck itself. Collective.
+RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world);
+
 /// The plans that follow from deck and data, before ranks communicate.
 struct Plans {
   /// `learns`: the training set must fit the grid. `trained`: see loadData. Throws UserError.

@@ -95,7 +95,7 @@ StageBatch SyntheticSource::mixed(const ExecSpace& space, const Labels& classes)
     const Region region(space, "partita::SyntheticSource::mixed", Phase::data);
     forEachElement(space, "partita::SyntheticSource::mixed_kernel", rows, blocks,
                    MixtureLogits{random, classes.data(), posterior.data(), width, blocks, firstLabel()});
-    softmax(space, Real(1), posterior, posterior);
+    softmax(space, posterior, posterior);
   }
   gemm(space, Op::none, Op::none, Real(1), posterior, _labels.rows, Real(0), in);
   return {asSamples(in), {classes, posterior}};

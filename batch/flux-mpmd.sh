@@ -13,7 +13,7 @@ set -euo pipefail
 job=$HOME/flux-mpmd.sh # this file
 # A copy of input-decks/emnist-relay-4.toml in which data/path names the folder of your data.
 deck=$HOME/relay-4.toml
-run=$HOME/relay-4
+run=/scratch/$USER/relay-4 # on the parallel file system
 export gpu_build=$HOME/partita-cuda/bin/partita
 export host_build=$HOME/partita-openmp/bin/partita
 
@@ -23,7 +23,7 @@ code=0
 # shellcheck disable=SC2016
 flux run --ntasks=4 --cores-per-task=8 -o cpu-affinity=per-task -o gpu-affinity=off \
   bash -c 'if [ "$FLUX_TASK_RANK" -eq 0 ]; then exec "$gpu_build" "$@"; fi; exec "$host_build" "$@"' partita \
-  train "$deck" -d "$run" -r latest -t 03:50:00 || code=$?
+  train "$deck" -d "$run" -r latest checkpoint/every=2000 -t 03:50:00 || code=$?
 
 if [ "$code" -eq 75 ]; then
   flux --parent batch "$job"

@@ -17,7 +17,7 @@ host_build=$HOME/partita-openmp/bin/partita
 
 export OMP_NUM_THREADS=8 OMP_PROC_BIND=false
 code=0
-train=(train "$deck" -d "$run" -r latest -t 03:50:00)
+train=(train "$deck" -d "$run" -r latest checkpoint/every=2000 -t 03:50:00)
 mpiexec --bind-to none -n 1 "$gpu_build" "${train[@]}" : -n 3 "$host_build" "${train[@]}" || code=$?
 
 if [ "$code" -eq 75 ]; then

@@ -22,8 +22,8 @@ host_build=$HOME/partita-openmp/bin/partita
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OMP_PROC_BIND=false
 programs=$SLURM_SUBMIT_DIR/programs-$SLURM_JOB_ID.conf
 cat >"$programs" <<TXT
-0   $gpu_build train $deck -d $run -r latest
-1-3 $host_build train $deck -d $run -r latest
+0   $gpu_build train $deck -d $run -r latest checkpoint/every=2000
+1-3 $host_build train $deck -d $run -r latest checkpoint/every=2000
 TXT
 code=0
 srun --kill-on-bad-exit=0 --wait=8 --cpus-per-task="$SLURM_CPUS_PER_TASK" --gpu-bind=none \

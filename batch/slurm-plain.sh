@@ -1,5 +1,5 @@
 #!/bin/bash
-# One run in one job.
+# One run in one job. For a run that may exceed the time limit, use slurm-requeue.sh.
 # Submit: sbatch slurm-plain.sh
 #SBATCH --job-name=partita
 #SBATCH --ntasks=2
@@ -8,7 +8,11 @@
 #SBATCH --output=%x-%j.out
 set -euo pipefail
 
-# A copy of input-decks/emnist-relay-2.toml in which data/path names the folder of your data.
+# Load the module of the program here, or use `spack load partita`, or name its folder:
+export PATH=$HOME/partita/bin:$PATH
+
+# A copy of input-decks/emnist-relay-2.toml in which data/path names the folder of your data. A deck with N stages
+# needs N ranks; a multiple of N makes replicas.
 deck=$HOME/relay-2.toml
 run=$SLURM_SUBMIT_DIR/relay-2
 

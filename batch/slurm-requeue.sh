@@ -13,7 +13,11 @@
 #SBATCH --signal=TERM@300
 set -euo pipefail
 
-# A copy of input-decks/emnist-relay-2.toml in which data/path names the folder of your data.
+# Load the module of the program here, or use `spack load partita`, or name its folder:
+export PATH=$HOME/partita/bin:$PATH
+
+# A copy of input-decks/emnist-relay-2.toml in which data/path names the folder of your data. A deck with N stages
+# needs N ranks; a multiple of N makes replicas.
 deck=$HOME/relay-2.toml
 run=$SLURM_SUBMIT_DIR/relay-2
 
@@ -22,7 +26,7 @@ code=0
 # Ranks do not end at exactly the same time. These options keep Slurm from killing the others after the first code 75,
 # whatever the site's default is.
 srun --kill-on-bad-exit=0 --wait=8 --cpus-per-task="$SLURM_CPUS_PER_TASK" \
-  partita train "$deck" -d "$run" -r latest || code=$?
+  partita train "$deck" -d "$run" -r latest checkpoint/every=2000 || code=$?
 
 # scancel also ends this shell, so a cancelled job does not come back.
 if [ "$code" -eq 75 ]; then

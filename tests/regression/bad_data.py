@@ -70,6 +70,14 @@ class BadData(support.RunTest):
         for deck in (self.idx, self.libsvm):
             support.train(self.folder / "run", deck, f"data/path={self.folder}", "run/epochs=1", ranks=2)
 
+    def test_channels_that_come_last(self):
+        for shape, warned in (((8, 8, 3), True), ((3, 8, 8), False), ((8, 8), False)):
+            self.write("train-images", idx(60, *shape))
+            self.write("test-images", idx(20, *shape))
+            result = run("train", self.idx, f"data/path={self.folder}", "-n")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("if the channels come last, move them to the front" in result.stderr, warned, result.stderr)
+
     def test_no_file(self):
         self.refuse(self.idx, "train-images")
 

@@ -44,7 +44,7 @@ class Scripts(support.RunTest):
             tool = tools / name
             tool.write_text(STAND_IN)
             tool.chmod(0o755)
-        self.environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(self.folder), "SLURM_JOB_ID": "17",
+        self.environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(self.folder), "USER": "me", "SLURM_JOB_ID": "17",
                             "SLURM_CPUS_PER_TASK": "8", "SLURM_SUBMIT_DIR": str(self.folder), "PBS_O_HOST": "login",
                             "PBS_O_WORKDIR": str(self.folder), "CALLS": str(self.folder / "calls")}
 

@@ -287,7 +287,7 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
 
   DataSets sets;
   sets.shape = loaded.train.shape;
-  if (section.kind == DataKind::hdf5 && need == Need::everything)
+  if ((section.kind == DataKind::hdf5 || section.kind == DataKind::idx) && need == Need::everything)
     warnOfChannelsThatComeLast(sets.shape, loaded.train.features_source);
   sets.classes = trained != nullptr && section.classes == 0
                      ? trained->classes

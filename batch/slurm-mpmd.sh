@@ -1,5 +1,6 @@
 #!/bin/bash
 # Two builds in one run: rank 0 computes on the GPU, ranks 1 to 3 on cores of the same node.
+# Not for strategy/kind = "hogbatch", whose rank 0 computes nothing: there the ranks of the GPU build come last.
 # Submit: sbatch slurm-mpmd.sh
 #SBATCH --job-name=partita-mpmd
 #SBATCH --nodes=1

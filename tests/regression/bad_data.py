@@ -7,7 +7,6 @@ import resource
 import struct
 import subprocess
 import sys
-import time
 
 import support
 from support import run
@@ -147,12 +146,12 @@ class BadData(support.RunTest):
             path = self.folder / name
             with path.open("wb") as file:
                 file.truncate(1 << 40)
-            begin = time.monotonic()
+            begin = support.cpu_seconds()
             if deck is None:
                 self.assertRefused(run("train", path, timeout=20), path, "is larger than 67108864 bytes")
             else:
                 self.assertRefused(run("train", deck, f"data/path={self.folder}", timeout=20), path, "needs 1.10 TB of memory")
-            self.assertLess(time.monotonic() - begin, support.within(5))
+            self.assertLess(support.cpu_seconds() - begin, support.within(2))
 
     def test_generators_asked_for_too_much(self):
         for kind in ("glyphs", "noise", "grammar"):
@@ -181,9 +180,9 @@ class BadData(support.RunTest):
         seconds = []
         for errors in (100000, 500000):
             deck = self.write("many.toml", "[run]\n" + "".join(f"k{i} = 1\n" for i in range(errors)))
-            begin = time.monotonic()
+            begin = support.cpu_seconds()
             result = run("train", deck, timeout=120)
-            seconds.append(time.monotonic() - begin)
+            seconds.append(support.cpu_seconds() - begin)
             self.assertEqual(result.returncode, 2)
             self.assertLess(len(support.complaints(result)), 105)
             self.assertIn(f"and {errors - 100} more errors", support.complaints(result)[-1])

@@ -21,9 +21,10 @@ buildTarget() {
   needKokkos "$preset"
   if [ -e "$build/chosen" ] && [ "$(chosen)" != "$(<"$build/chosen")" ]; then
     say "the compiler or Kokkos is another than in $build, which is configured again"
-    rm -rf "$build/build.ninja" "$build/CMakeCache.txt" "$build/CMakeFiles"
+    rm -f "$build/build.ninja"
   fi
   if [ ! -e "$build/build.ninja" ]; then
+    rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles" # also those of a configuration that failed
     step "configuring ($preset)" configure
     chosen >"$build/chosen"
   fi

@@ -53,8 +53,8 @@ cpu_set_t coresOfAnyRank(const Communicator& node) {
   return together;
 }
 
-/// The cores of the node that the job may use. The kernel leaves out those that the batch system withholds,
-/// and only those, when a thread asks for all.
+/// The cores of the node that the job may use. When a thread asks for all, the kernel leaves out those that
+/// the batch system withholds by a control group. A batch system that only binds withholds none.
 cpu_set_t coresOfJob() {
   cpu_set_t own, all;
   CPU_ZERO(&all);
@@ -64,6 +64,11 @@ cpu_set_t coresOfJob() {
   sched_getaffinity(0, sizeof all, &all);
   sched_setaffinity(0, sizeof own, &own);
   return all;
+}
+
+bool hasValue(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr && *text != '\0';
 }
 
 /// Two hardware threads of a core count once.
@@ -113,8 +118,7 @@ bool isOversubscribed(const Communicator& world) {
 
 std::string bindingAdvice(const Communicator& world) {
   const std::int64_t bound = countCores(coresOfAnyRank(world.node())), cores = countCores(coresOfJob());
-  const char* const threads = std::getenv("OMP_NUM_THREADS");
-  const bool chosen = threads != nullptr && *threads != '\0',
+  const bool chosen = hasValue("OMP_NUM_THREADS") || hasValue("KOKKOS_NUM_THREADS"),
              wasted = hosts_use_threads && !chosen && bound > 0 && 2 * bound <= cores;
   const std::int64_t first = world.minimum(wasted ? world.rank() : world.size());
   if (first == world.size()) return "";
@@ -122,7 +126,7 @@ std::string bindingAdvice(const Communicator& world) {
                      shown_cores = world.total(first == world.rank() ? cores : 0);
   return "the launcher binds the ranks of a node to " + std::to_string(shown_bound) + " of its " +
          counted(shown_cores, "core") +
-         "; to use more, start more ranks, give each more cores (mpirun --map-by slot:PE=N, srun "
+         "; if the job may use more, start more ranks, give each more cores (mpirun --map-by slot:PE=N, srun "
          "--cpus-per-task=N), or do not bind them (--bind-to none)";
 }
 

@@ -23,7 +23,7 @@ std::int64_t ranksAtOnce(const Communicator& world);
 bool isOversubscribed(const Communicator& world);
 
 /// Advice if the ranks of some node may run on half of the cores that the job has there, or on less; empty
-/// otherwise, if the user has chosen the number of threads, and if the program computes on devices or with
+/// otherwise, if OMP_NUM_THREADS or KOKKOS_NUM_THREADS is set, and if the program computes on devices or with
 /// one thread per rank. Collective.
 std::string bindingAdvice(const Communicator& world);
 

@@ -28,7 +28,8 @@ struct ProductEpilogue {
 /// are float sums of all products. With beta 0 the old content of C does not matter. The epilogue comes last.
 /// `exact_in`: the numbers of A and B fit into this precision, or may be rounded to it; then NVIDIA's tensor
 /// cores multiply `Real` numbers in TF32. Throws InternalError if shapes or precisions do not fit, if `sums`
-/// are wanted without `Op::transpose` of A, or if a C of `Real` has only a `stored_bias`.
+/// are wanted without `Op::transpose` of A, or if there is only a `stored_bias` although
+/// `takesStoredBias(C's precision)` is false.
 ///
 /// On NVIDIA devices cuBLASLt computes products of any precision. Products of `Real` go to oneDNN on hosts
 /// with AVX-512, unless they are tiny; otherwise through Kokkos Kernels to the vendor's BLAS. Products of

@@ -24,7 +24,8 @@ namespace partita {
 BenchModel::BenchModel(const RunConfig& deck, DataSets data, const BenchSetting& setting)
     : config(withoutIdlePrefetch(parseDeck(writeDeck(deck), "bench", setting.overrides), setting.self)),
       sets(std::move(data)) {
-  config.run.log_every = std::numeric_limits<std::int64_t>::max(); // a short run would log each step
+  std::int64_t& log_every = config.run.log_every;
+  if (log_every == 0) log_every = std::numeric_limits<std::int64_t>::max(); // a short run would log each step
   config.strategy.kind = StrategyKind::joint;
   config.strategy.parts = 1;
   std::string& folder = config.optimiser.offload_directory;

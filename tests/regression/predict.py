@@ -48,7 +48,7 @@ class Predictions(support.RunTest):
     def test_all_strategies_on_many_ranks(self):
         begin = support.cpu_seconds()
         rows = self.predict(DECKS / "resnet-50.toml", "--ranks", ",".join(str(2**i) for i in range(11)))
-        self.assertLess(support.cpu_seconds() - begin, support.within(5))  # with the start of MPI
+        self.assertLess(support.cpu_seconds() - begin, support.slowed(10))  # with the start of MPI
         self.assertEqual([row["strategy"] for row in rows], 11 * EXACT)
         for row in rows:
             self.assertEqual(list(row), KEYS)

@@ -117,9 +117,11 @@ bool isOversubscribed(const Communicator& world) {
 }
 
 std::string bindingAdvice(const Communicator& world) {
-  const std::int64_t bound = countCores(coresOfAnyRank(world.node())), cores = countCores(coresOfJob());
+  const cpu_set_t together = coresOfAnyRank(world.node());
   const bool chosen = hasValue("OMP_NUM_THREADS") || hasValue("KOKKOS_NUM_THREADS"),
-             wasted = hosts_use_threads && !chosen && bound > 0 && 2 * bound <= cores;
+             counts = hosts_use_threads && !chosen; // reads a file for each core
+  const std::int64_t bound = counts ? countCores(together) : 0, cores = counts ? countCores(coresOfJob()) : 0;
+  const bool wasted = bound > 0 && 2 * bound <= cores;
   const std::int64_t first = world.minimum(wasted ? world.rank() : world.size());
   if (first == world.size()) return "";
   const std::int64_t shown_bound = world.total(first == world.rank() ? bound : 0),

@@ -19,7 +19,7 @@ constexpr int group_units = 16, groups = 8, block_units = group_units * groups, 
 constexpr std::int64_t fewest_units = block_units / 2; ///< for fewer, registers stay empty
 constexpr std::int64_t fewest_rows = 64;  ///< for fewer, transposing takes longer than the product
 constexpr std::int64_t zeros = 8;         ///< at least this many values for each that is set
-constexpr std::int64_t rows_per_look = 8; ///< samples are in random order, so an eighth of them tell
+constexpr std::int64_t rows_per_look = 8; ///< counting all would take a percent of a step
 
 /// As an array of vectors, the compiler would keep the sums in memory.
 using UnitGroup [[gnu::vector_size(group_units * sizeof(Real)), gnu::aligned(sizeof(Real)), gnu::may_alias]] =

@@ -45,9 +45,9 @@ launcher() {
   sed -n 's/^MPIEXEC_EXECUTABLE:[^=]*=//p' "$build/CMakeCache.txt"
 }
 
-# onRanks N COMMAND...: ranks x threads is at most the number of cores, unless OMP_NUM_THREADS says otherwise.
+# onRanks N COMMAND...
 onRanks() {
-  local ranks=$1 threads=$((cores / $1))
+  local ranks=$1
   shift
-  OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))} "$(launcher)" -n "$ranks" "$@"
+  "$(launcher)" -n "$ranks" "$@"
 }

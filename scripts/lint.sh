@@ -8,11 +8,11 @@ runFormat() {
   tool=$(command -v clang-format-14 || command -v clang-format) || fail "clang-format 14 is not installed"
   [[ $("$tool" --version) == *"version 14."* ]] ||
     fail "$tool is not version 14, and other versions format code differently"
-  if [ "${1:-}" = --check ]; then
-    sourceFiles | xargs "$tool" --dry-run --Werror
-  else
-    sourceFiles | xargs "$tool" -i
-  fi
+  case ${1:-} in
+    --check) sourceFiles | xargs "$tool" --dry-run --Werror ;;
+    '') sourceFiles | xargs "$tool" -i ;;
+    *) fail "format: unknown argument '$1'; --check changes nothing" ;;
+  esac
 }
 
 # Prints the commit to compare with: where this branch left the main branch, or on the main branch its previous commit.

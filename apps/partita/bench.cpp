@@ -1,4 +1,5 @@
 #include "partita/comm/agree.hpp"
+#include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
@@ -101,10 +102,12 @@ std::vector<Measurement> measureAll(const ExecSpace& space, const BenchSetting& 
                                     const BenchModel& gpt, bool quick, const Machine& machine,
                                     const Wanted& wanted) {
   std::vector<Measurement> measured;
+  const Precision precision = gpt.config.run.precision;
+  if (precision != Precision::single) { // by an override; single layers compute in float
+    measureModels(space, setting, "_" + nameOf(precision), quick, machine.bf16, wanted, measured);
+    return measured;
+  }
   measureModels(space, setting, "", quick, machine.single, wanted, measured);
-  // With overrides for 16 bits, the models have been measured already, and single layers compute in
-  // float.
-  if (gpt.config.run.precision != Precision::single) return measured;
   if (wanted("attention256")) measured.push_back(measureAttention(space, gpt, quick, machine.single));
   for (const Measurement& layer : measureConvolutions(space, quick, machine.single, wanted))
     measured.push_back(layer);
@@ -112,12 +115,15 @@ std::vector<Measurement> measureAll(const ExecSpace& space, const BenchSetting& 
   return measured;
 }
 
-/// The models keep their data, network and strategy, so that results can be compared.
+/// The models keep what their names say, so that results can be compared.
 void checkOverrides(const std::vector<std::string>& overrides) {
   for (const std::string& override : overrides) {
     const std::string section = override.substr(0, override.find_first_of("/."));
     if (section == "data" || section == "network" || section == "strategy")
       throw UserError("'" + override + "': the models of bench have their own data, network and strategy");
+    if (const std::string key = override.substr(0, override.find('='));
+        key == "training/batch" || key == "training.batch")
+      throw UserError("'" + override + "': the models of bench have their own batches");
   }
 }
 

@@ -94,7 +94,8 @@ int chosen_device = -1;
 
 /// Has the user left the choice of devices to us?
 bool choosesDevice(int argc, char** argv) {
-  for (const char* variable : {"KOKKOS_DEVICE_ID", "KOKKOS_NUM_DEVICES", "KOKKOS_MAP_DEVICE_ID_BY"})
+  for (const char* variable :
+       {"KOKKOS_DEVICE_ID", "KOKKOS_NUM_DEVICES", "KOKKOS_MAP_DEVICE_ID_BY", "KOKKOS_VISIBLE_DEVICES"})
     if (std::getenv(variable) != nullptr) return false;
   return std::none_of(argv + 1, argv + argc, [](const std::string& word) {
     return isKokkosFlag(word) && nameOf(word).find("device") != std::string::npos;

@@ -13,6 +13,10 @@ namespace partita {
 
 namespace {
 
+std::string complaintIfEmpty(const std::string& text) {
+  return text.empty() ? "is empty; is a shell variable unset?" : "";
+}
+
 /// "1,2,4": whole numbers from 1 to 2^24.
 std::string checkRankList(std::string& text) {
   for (const std::string& number : split(text, ',')) {
@@ -21,7 +25,7 @@ std::string checkRankList(std::string& text) {
     if (!digits || std::stoll(number) < 1 || std::stoll(number) > 1 << 24)
       return "'" + text + "' is not a list of numbers of ranks such as 1,2,4";
   }
-  return {};
+  return complaintIfEmpty(text);
 }
 
 std::string checkStrategies(std::string& text) {
@@ -29,7 +33,7 @@ std::string checkStrategies(std::string& text) {
   for (const std::string& name : split(text, ','))
     if (std::find(names.begin(), names.end(), name) == names.end())
       return "'" + name + "' is not a strategy" + suggestion(name, names);
-  return text.empty() ? "is empty; is a shell variable unset?" : "";
+  return complaintIfEmpty(text);
 }
 
 /// `-` alone is standard output.

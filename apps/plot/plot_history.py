@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Plots the training history of one run, or of several side by side.
 
-Reads RUNDIR/history.csv, which `partita train DECK -d RUNDIR` writes, and draws the loss of each stage, the test
-accuracy of each stage and of the joined network, and the learning rate. The picture of one run goes to
+Reads RUNDIR/history.csv, which `partita train DECK -d RUNDIR` writes, and draws the loss of each stage, the
+accuracy of each stage and of the joined network (on the validation set if the deck has one, otherwise on the test set),
+and the learning rate. The picture of one run goes to
 RUNDIR/history.png; with several runs --output says where."""
 
 import argparse
@@ -58,7 +59,7 @@ def draw_accuracy(axes, history):
         step, value = joined[-1]
         axes.annotate(f"{value:.2f} %", (step, value), textcoords="offset points", xytext=(0, 8), ha="right",
                       fontweight="bold", color=JOINED_COLOUR)
-    axes.set_ylabel("test accuracy (%)")
+    axes.set_ylabel("accuracy (%)")
     axes.margins(y=0.15)
 
 

@@ -4,7 +4,6 @@ with autocast to bf16 gpt256_b16_bf16), and the forward and backward pass of one
 
 import argparse
 import json
-import math
 import os
 import statistics
 import sys
@@ -23,22 +22,15 @@ TOKENS, POSITIONS, WIDTH, HEADS, LAYERS, BATCH = 30, 128, 256, 4, 6, 16
 
 
 class Attention(nn.Module):
-    """Uses the fused kernel if this PyTorch has one, as nanoGPT does."""
-
     def __init__(self):
         super().__init__()
         self.inward = nn.Linear(WIDTH, 3 * WIDTH)
         self.outward = nn.Linear(WIDTH, WIDTH)
-        self.register_buffer("mask", torch.full((POSITIONS, POSITIONS), -math.inf).triu(1))
 
     def forward(self, x):
         rows = x.shape[0]
         q, k, v = (part.view(rows, POSITIONS, HEADS, -1).transpose(1, 2) for part in self.inward(x).split(WIDTH, 2))
-        if hasattr(nn.functional, "scaled_dot_product_attention"):
-            out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(q.shape[-1])) + self.mask
-            out = scores.softmax(-1) @ v
+        out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.outward(out.transpose(1, 2).reshape(rows, POSITIONS, WIDTH))
 
 

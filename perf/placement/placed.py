@@ -92,7 +92,7 @@ def show(row):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("app", help="the partita executable")
-    parser.add_argument("overrides", nargs="*", metavar="section/key=value", help="values for all decks")
+    parser.add_argument("overrides", nargs="*", metavar="section/key=value", help="values for all decks, but not for the calibration")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--networks", nargs="+", choices=list(NETWORKS), default=list(NETWORKS))
     parser.add_argument("--rounds", type=int, default=5)

@@ -79,9 +79,8 @@ def runs(arguments, ranks):
 
 def train_command(arguments, ranks, folder):
     app = os.path.abspath(shutil.which(arguments.app) or arguments.app)
-    again = ["--overwrite"] if os.path.exists(folder) else []  # it was killed before its end
     return [app, "train", os.path.abspath(arguments.deck), *overrides(arguments, ranks), "-d", os.path.abspath(folder),
-            *again]
+            "--overwrite"]  # an earlier run may have been killed before its end
 
 
 def run_here(arguments, ranks):
@@ -105,7 +104,11 @@ def submit(arguments, ranks):
     line = re.search(r"^.*@TRAIN@.*$", text, re.MULTILINE)
     if not line:
         fail(f"{template}: no line contains @TRAIN@")
-    commands = [line[0].replace("@TRAIN@", shlex.join(train_command(arguments, ranks, folder))) for folder in folders]
+    commands = []
+    for folder in folders:  # a job that is requeued begins again with its first run
+        done = shlex.quote(os.path.join(os.path.abspath(folder), "summary.json"))
+        command = line[0].replace("@TRAIN@", shlex.join(train_command(arguments, ranks, folder)))
+        commands.append(f"[ -e {done} ] || {command.lstrip()}")
     text = text.replace(line[0], "\n".join(commands)).replace("@RANKS@", str(ranks))
     job = os.path.join(arguments.folder, f"ranks{ranks}.sh")
     with open(job, "w", encoding="utf-8") as file:

@@ -138,6 +138,7 @@ TEST_CASE("Exact updates conserve every change; overwriting reports what it lose
       change.rate = 1.0;
       change.merge = overwrite ? ReplicaMerge::overwrite : ReplicaMerge::delta;
       change.update = SharedUpdate::atomic;
+      change.rank = world.rank();
       std::this_thread::yield();
       lost += model.apply(change, read, StalenessScale{}).lost;
     }

@@ -98,6 +98,19 @@ class Losses(hogbatch.RunOfWorkers):
         for victim in (1, 3):  # by its number in the job, which has fewer ranks after the first loss
             self.assertIn(f"rank {victim}: the worker is lost after step", result.stderr)
 
+    def test_request_before_a_death(self):
+        """A checkpoint that was asked for is written, although a worker is lost before all ranks meet."""
+        with self.job("run/epochs=100000", "run/evaluate_every=0") as job:
+            ranks = job.all_ranks()
+            job.until(lambda: "step" in job.said(), "training")
+            job.signal(signal.SIGSTOP, [ranks[3]])
+            job.signal(signal.SIGUSR1, [ranks[0]])
+            time.sleep(0.5)
+            job.signal(signal.SIGKILL, [ranks[3]])
+            job.until(lambda: "checkpoint at step" in job.said(), "a checkpoint")
+            job.signal(signal.SIGTERM, [ranks[rank] for rank in range(3)])
+            self.assertIn("stopped (SIGTERM)", job.finish().stdout)
+
     def test_death_during_a_new_start(self):
         """The run goes on with the last worker, or ends within seconds, whatever run/watchdog says."""
         for delay in (0.0, 0.01, 0.02, 0.04, 0.08):

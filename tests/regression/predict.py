@@ -296,6 +296,7 @@ class Refusals(support.RunTest):
     def test_options(self):
         for text in ("0", "1,,2", "x", "1,-2", "99999999999"):
             self.refused(self.deck, "--ranks", text, parts=["--ranks", f"'{text}' is not a list of numbers of ranks"])
+        self.refused(self.deck, "--ranks", "", parts=["--ranks", "is empty"])
         self.refused(self.deck, "--strategy", "filtre", parts=["'filtre' is not a strategy; did you mean 'filter'?"])
         self.refused(self.deck, "--mode", "papers", parts=["--mode: 'papers' is not a choice here; did you mean 'paper'?"])
         self.refused(self.deck, "--scaling", "small", parts=["--scaling: 'small' is not a choice here; valid: 'strong', 'weak'"])

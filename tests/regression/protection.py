@@ -189,6 +189,7 @@ class Outputs(Protected):
         self.assertRefused(run("bench", "--json", self.folder / "nowhere" / "x.json"), "cannot be written")
         for override in ("data/sequence=64", "strategy.stages=2"):
             self.assertRefused(run("bench", override), "have their own data, network and strategy")
+        self.assertRefused(run("bench", "training/batch=32"), "have their own batches")
         self.assertLess(time.monotonic() - begin, support.within(5))
 
     def test_printed_output_that_cannot_be_written_is_a_failure(self):

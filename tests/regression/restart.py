@@ -1,6 +1,7 @@
 """A run that goes on from a checkpoint is the run that was never interrupted: the same bits in the parameters, the same
 rows in the history."""
 
+import csv
 import os
 import re
 import shutil
@@ -114,6 +115,23 @@ class OuterStep(support.RunTest):
         found = train(self.folder / "other", self.deck, *common, "strategy/outer=nesterov", "strategy/outer_rate=1",
                       "strategy/outer_momentum=0", "-r", checkpoints(self.folder / "run")[6], ranks=2)
         self.assertEqual(found["parameters_hash"], wanted["parameters_hash"])
+
+
+class LongerEpochs(support.RunTest):
+    def test_history(self):
+        """Rows after the checkpoint are of steps that the new run does not have, even if it begins at a later one."""
+        whole, killed = self.folder / "whole", self.folder / "killed"
+        train(whole, self.deck, "checkpoint/every=10", "checkpoint/keep=9", "run/log_every=1")
+        (killed / "checkpoints").mkdir(parents=True)
+        shutil.copy(checkpoints(whole)[10], killed / "checkpoints")
+        shutil.copy(whole / "history.csv", killed)
+        train(killed, self.deck, "training/batch=20", "run/log_every=1", "-r", "latest")
+        with (killed / "history.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        steps = {int(row["step"]) for row in rows if row["event"] == "step"}
+        self.assertEqual(steps, {*range(1, 11), *range(21, 61)})
+        times = [float(row["time_s"]) for row in rows]
+        self.assertEqual(times, sorted(times))
 
 
 class Crafted(support.RunTest):

@@ -206,6 +206,6 @@ def main():
     _app = os.path.abspath(sys.argv[1])
     program = unittest.main(module="__main__", argv=[sys.argv[0], "-v", *sys.argv[2:]], exit=False)
     result = program.result
-    if not result.wasSuccessful():
+    if not result.wasSuccessful() or result.testsRun == 0:
         sys.exit(1)
-    sys.exit(77 if result.testsRun > 0 and len(result.skipped) == result.testsRun else 0)
+    sys.exit(77 if len(result.skipped) == result.testsRun else 0)

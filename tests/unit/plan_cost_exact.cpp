@@ -283,6 +283,9 @@ TEST_CASE("Ranks of a pipeline that share a core take turns", "[cost]") {
   // Turns of 3 ms: both ranks always have work, so the core is never idle.
   const std::vector<PipelineStage> longer{{1e-3, 1e-3, 0.0}, {1e-3, 1e-3, 0.0}};
   CHECK(pipelineSeconds(longer, 40, scheduled(PipelineSchedule::gpipe), one) == Approx(160e-3));
+  // Passes of weeks on a slow machine: turns become longer, or the simulation would never end.
+  const std::vector<PipelineStage> slow{{1e15, 1e15, 0.0}, {1e15, 1e15, 0.0}};
+  CHECK(pipelineSeconds(slow, 40, scheduled(PipelineSchedule::gpipe), one) == Approx(160e15));
   // A core for each rank changes nothing.
   CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), {{}, 2}) ==
         pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe)));

@@ -80,6 +80,10 @@ TEST_CASE("A description of a cluster is written as it is read", "[plan]") {
   cluster.networks.push_back({"known", 0.0, 0, 99, 0, 3e-9});
   CHECK(cluster.timing("known", 99).seconds_per_update == 3e-9);
   CHECK(cluster.timing("known", 1234).seconds_per_update == 2e-9);
+  // A row that says how large the network is comes before one of the deck that does not.
+  cluster.networks = {{"known", 4e-9, 0, 0}, {"", 5e-9, 0, 1234}};
+  CHECK(cluster.timing("known", 1234).seconds_per_sample == 5e-9);
+  CHECK(cluster.timing("known", 99).seconds_per_sample == 4e-9);
   REQUIRE(read.links.rows.size() == cluster.links.rows.size());
   for (const std::int64_t ranks : {2, 60, 100, 1000}) {
     CHECK(read.links.of(ranks).seconds(1e6) == Approx(cluster.links.of(ranks).seconds(1e6)).epsilon(1e-5));

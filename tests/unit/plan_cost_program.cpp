@@ -373,6 +373,17 @@ TEST_CASE("Runs refine a description until its predictions agree", "[cost]") {
   CHECK(lines[1] == "overlap: 1 -> 0.5, from 1 run");
   CostTask task = model.task();
   task.timing = cluster.timing("", task.program->parameters());
+  CHECK(cluster.networks.size() == 1);
+  Cluster several =
+      truth; // decks with the same network, and a row that does not say how large its network is
+  several.networks = {known, known, {"deck", 1.0}};
+  several.networks[0].deck = "one";
+  several.networks[1].deck = "other";
+  refine(several, {evidenceOf(4, 1.0)});
+  CHECK(several.networks.size() == 3);
+  for (const char* deck : {"", "one", "other", "deck"})
+    CHECK(several.timing(deck, known.parameters).seconds_per_sample ==
+          Approx(task.timing.seconds_per_sample));
   const Prediction refined = CostModel(task, cluster, CostMode::exact).predict(CostStrategy::data, 4);
   const Prediction wanted = model.predict(CostStrategy::data, 4);
   CHECK(refined.epoch_compute == Approx(wanted.epoch_compute));

@@ -276,6 +276,20 @@ TEST_CASE("updates that were dropped do not count") {
   CHECK(controller.share(0) == 0.0);
 }
 
+TEST_CASE("a restored state has the workers of the run that restores it") {
+  const std::vector<WorkerGroup> groups{replica(16, 512, 64), {WorkerRole::shared, 2, 1, 8, 4}};
+  BatchController before(rulesOf(WorkerRule::adaptive), groups), after = before;
+  update(before, 0);
+  before.finished(1, 1, 1, 4, 1.0);
+  before.lose(0, 1);
+  before.lose(1, 1);
+  after.restore(before.state());
+  CHECK(after.state()[0].lanes == 1);
+  CHECK(after.state()[1].lanes == 2);
+  CHECK(after.size(0) == before.size(0));
+  CHECK(after.state()[0].updates == before.state()[0].updates);
+}
+
 TEST_CASE("lost workers no longer hold others back") {
   BatchController controller(rulesOf(WorkerRule::adaptive),
                              {replica(16, 512, 64), replica(16, 512, 64), {WorkerRole::shared, 2, 1, 8, 4}});

@@ -17,7 +17,7 @@ double sumOf(const std::vector<double>& values) {
 
 std::string textOf(const WorkerMix& mix) {
   std::string text;
-  for (const std::string& line : forecastLines(mix, forecastOf(mix))) text += line + "\n";
+  for (const std::string& line : forecastLines(mix, forecastOf(mix, mix))) text += line + "\n";
   return text;
 }
 
@@ -35,7 +35,7 @@ RunConfig deckOf(WorkerRule rule, std::int64_t shared) {
 TEST_CASE("a forecast has the shares, the speed and the price of balance of the clock") {
   WorkerMix mix = processorAndDevice(10.0, WorkerRule::adaptive);
   mix.rate = {512.0, 1.0};
-  const HogbatchForecast forecast = forecastOf(mix);
+  const HogbatchForecast forecast = forecastOf(mix, mix);
   const Balance expected = adaptiveBalance(mix);
   const MeasuredUse use = expectedUse(forecast);
   CHECK(use.shares[0] == Approx(expected.shares[0]).margin(0.02));
@@ -48,9 +48,9 @@ TEST_CASE("a forecast has the shares, the speed and the price of balance of the 
 
 TEST_CASE("an epoch that is too long to play is played in part") {
   WorkerMix mix = processorAndDevice(10.0, WorkerRule::adaptive);
-  const double one = forecastOf(mix).epoch_seconds;
+  const double one = forecastOf(mix, mix).epoch_seconds;
   mix.examples *= 1000;
-  CHECK(forecastOf(mix).epoch_seconds == Approx(1000.0 * one).epsilon(0.05));
+  CHECK(forecastOf(mix, mix).epoch_seconds == Approx(1000.0 * one).epsilon(0.05));
 }
 
 TEST_CASE("the worker that is alone has its best batch") {
@@ -118,7 +118,7 @@ TEST_CASE("thousands of workers take seconds", "[speed]") {
   const auto begin = std::chrono::steady_clock::now();
   for (const WorkerRule rule : {WorkerRule::adaptive, WorkerRule::synchronous}) {
     mix.rules.rule = rule;
-    CHECK(sumOf(forecastOf(mix).alone.batches) > 0.0);
+    CHECK(sumOf(forecastOf(mix, mix).alone.batches) > 0.0);
   }
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)); // the machine may be busy
 }
@@ -142,14 +142,14 @@ TEST_CASE("a step takes all workers equally long, as far as they can help") {
 TEST_CASE("a forecast says which way is better") {
   WorkerMix mix = processorAndDevice(3.0, WorkerRule::adaptive);
   mix.rate = {512.0, 1.0}; // a step in step wastes what it has beyond 512 examples
-  CHECK(forecastOf(mix).best == WorkerUse::asynchronous);
-  CHECK(forecastOf(mix).gain == 1.0);
+  CHECK(forecastOf(mix, mix).best == WorkerUse::asynchronous);
+  CHECK(forecastOf(mix, mix).gain == 1.0);
   CHECK_THAT(textOf(mix), Catch::Matchers::ContainsSubstring("no other way is better"));
 
   mix.rate = {64.0, 0.0}; // large batches are as good as small ones, and faster
   mix.workers[1].speed = 20000.0 * 30.0;
-  CHECK(forecastOf(mix).best == WorkerUse::synchronous);
-  CHECK(forecastOf(mix).gain > 3.0);
+  CHECK(forecastOf(mix, mix).best == WorkerUse::synchronous);
+  CHECK(forecastOf(mix, mix).gain > 3.0);
   CHECK_THAT(textOf(mix), Catch::Matchers::ContainsSubstring("all in step"));
 
   WorkerMix slow = twoReplicas(100.0, WorkerRule::fixed); // the slow one is no help, and its updates are old
@@ -157,13 +157,15 @@ TEST_CASE("a forecast says which way is better") {
   slow.workers[0].overhead = 1.0;
   slow.workers[1].overhead = 0.0;
   slow.groups[1].start = 16;
-  const HogbatchForecast forecast = forecastOf(slow);
+  const HogbatchForecast forecast = forecastOf(slow, slow);
   CHECK(forecast.alone.batches[0] == 0.0);
   CHECK(forecast.of(WorkerUse::alone).progress_per_second > 0.9 * forecast.course.progressPerSecond());
 
+  const WorkerMix apart = mix;
   mix.rules.rule = WorkerRule::synchronous;
   mix.rules.batch = 8192;
-  const HogbatchForecast in_step = forecastOf(mix);
+  const HogbatchForecast in_step = forecastOf(mix, apart);
+  CHECK(in_step.asynchronous.examples_per_second == forecastOf(apart, apart).course.examplesPerSecond());
   CHECK(in_step.synchronous.progress_per_second == in_step.course.progressPerSecond());
   CHECK(in_step.asynchronous.progress_per_second < in_step.synchronous.progress_per_second);
   CHECK(in_step.course.stalenessMax() == 0);
@@ -171,7 +173,7 @@ TEST_CASE("a forecast says which way is better") {
 
 TEST_CASE("without a rate that follows the batch, progress means examples") {
   WorkerMix mix = processorAndDevice(10.0, WorkerRule::adaptive);
-  const HogbatchForecast forecast = forecastOf(mix);
+  const HogbatchForecast forecast = forecastOf(mix, mix);
   CHECK(forecast.course.progressPerSecond() == Approx(forecast.course.examplesPerSecond()));
   CHECK(forecast.alone.batches[1] == 8192.0);
 }
@@ -244,14 +246,14 @@ TEST_CASE("a deck and a cluster make workers") {
   CHECK_FALSE(knowsWorkers(4, task, cluster));
   cluster.workers.push_back({"deck", 2, 0.0, 1.0});
   CHECK(knowsWorkers(4, task, cluster));
-  CHECK(forecastOf(mix).course.workers.size() == 3);
+  CHECK(forecastOf(mix, mix).course.workers.size() == 3);
 
   section.rule = WorkerRule::synchronous;
   const WorkerMix in_step = workerMix(config, 4, task, cluster);
   CHECK(in_step.groups.size() == 3);
   CHECK(in_step.rules.batch == 64);
   CHECK(in_step.workers[2].group == 2);
-  CHECK(forecastOf(in_step).course.stalenessMax() == 0);
+  CHECK(forecastOf(in_step, mix).course.stalenessMax() == 0);
 }
 
 } // namespace partita::test::plan_hogbatch_forecast

@@ -59,6 +59,19 @@ TEST_CASE("A layer's cost follows from its shape", "[plan]") {
 
 TEST_CASE("Networks that do not fit are refused", "[plan]") {
   CHECK(messageOf([] { planNetwork(network({}), {4}, 3); }) == "network/layers: the network has no layers");
+  constexpr std::int64_t wide = 1 << 24; // 2^24 x 2^44 weights, and 2^44 outputs
+  LayerSpec wide_image;
+  wide_image.type = "conv2d";
+  wide_image.convolution.channels = wide;
+  wide_image.convolution.kernel = {{1}};
+  CHECK(messageOf([&] {
+          planNetwork(network({wide_image, dense(wide), dense(0)}), {1, 1024, 1024}, 3);
+        }) == "network/layers: the network would have more than 10^15 parameters");
+  LayerSpec pooled;
+  pooled.type = "global-average-pool";
+  CHECK(messageOf([&] {
+          planNetwork(network({wide_image, pooled, dense(0)}), {1, 1024, 1024}, 3);
+        }) == "network/layers: the layers would have more than 10^12 outputs per sample");
   CHECK(messageOf([] {
           planNetwork(network({dense(0), dense(0)}), {4}, 3);
         }) == "network/layers[0] has no units; only the last layer takes them from the number of classes");

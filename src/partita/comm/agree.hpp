@@ -18,7 +18,6 @@ class AgreedError : public UserError {
       : UserError(std::move(messages)) {
     _by_system = by_system;
   }
-  explicit AgreedError(const std::string& message) : UserError(message) {}
 };
 
 /// Runs `work` on every rank; if it throws a UserError on any rank, all ranks throw an AgreedError with the

@@ -2,6 +2,7 @@
 
 #include "partita/comm/mpi.hpp"
 #include "partita/comm/tags.hpp"
+#include "partita/comm/wait.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,12 +13,15 @@ namespace partita {
 /// Maximum message size, in bytes, for data that rank 0 writes to a file, and for broadcasts.
 constexpr std::size_t chunk_bytes = std::size_t{1} << 24;
 
-/// Sends data in chunks; returns when rank 0 has received them. Called on ranks other than 0.
+/// Sends data in chunks; returns when they may be changed. Called on ranks other than 0.
 inline void sendChunks(const Communicator& comm, Tag tag, const void* data, std::size_t bytes) {
   const char* begin = static_cast<const char*>(data);
   for (std::size_t sent = 0; sent < bytes; sent += chunk_bytes) {
     const auto count = static_cast<int>(std::min(chunk_bytes, bytes - sent));
-    PARTITA_MPI(MPI_Send(begin + sent, count, MPI_CHAR, 0, static_cast<int>(tag), comm.get()));
+    Request request;
+    PARTITA_MPI(MPI_Isend(begin + sent, count, MPI_CHAR, 0, static_cast<int>(tag), comm.get(),
+                          request.start({WaitedFor::Kind::taker, "data for a file", comm.worldRank(0)})));
+    request.wait();
   }
 }
 
@@ -27,8 +31,11 @@ void receiveChunks(const Communicator& comm, int rank, Tag tag, std::size_t byte
   std::vector<char> chunk(std::min(bytes, chunk_bytes));
   for (std::size_t received = 0; received < bytes; received += chunk_bytes) {
     const std::size_t count = std::min(chunk_bytes, bytes - received);
-    PARTITA_MPI(MPI_Recv(chunk.data(), static_cast<int>(count), MPI_CHAR, rank, static_cast<int>(tag),
-                         comm.get(), MPI_STATUS_IGNORE));
+    Request request;
+    PARTITA_MPI(
+        MPI_Irecv(chunk.data(), static_cast<int>(count), MPI_CHAR, rank, static_cast<int>(tag), comm.get(),
+                  request.start({WaitedFor::Kind::message, "data for a file", comm.worldRank(rank)})));
+    request.wait();
     take(chunk.data(), count);
   }
 }

@@ -6,8 +6,8 @@
 
 namespace partita {
 
-/// A sum of values over some ranks, in the background. All of them get the same bits, and the same ones in
-/// every run.
+/// A sum of values over some ranks, in the background. All of them get the same bits. Rings give the same
+/// ones in every run, and so do the collective operations of most MPI libraries.
 class RankSum {
  public:
   virtual ~RankSum() = default;

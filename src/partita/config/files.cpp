@@ -115,6 +115,14 @@ std::string readTextFile(const std::string& path, std::uint64_t most_bytes) {
   return text;
 }
 
+std::vector<std::filesystem::path> entriesOf(const std::string& folder, std::error_code& error) {
+  std::vector<std::filesystem::path> entries;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    entries.push_back(entry->path());
+  return entries;
+}
+
 std::string nearestInFolder(const std::string& name) {
   const std::filesystem::path path(name);
   const std::filesystem::path folder =
@@ -122,8 +130,8 @@ std::string nearestInFolder(const std::string& name) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) return "; there is no folder '" + folder.string() + "'";
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    names.push_back(entry.path().filename().string());
+  for (const std::filesystem::path& entry : entriesOf(folder.string(), error))
+    names.push_back(entry.filename().string());
   std::sort(names.begin(), names.end());
   return nearby(path.filename().string(), names);
 }

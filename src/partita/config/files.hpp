@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <system_error>
+#include <vector>
 
 namespace partita {
 
@@ -13,6 +16,9 @@ namespace partita {
 /// never end: a folder ("PATH: is a folder" + `instead`), a pipe or a device; and if the system cannot tell,
 /// because of missing permission or a loop of links.
 bool regularFileExists(const std::string& path, const std::string& instead = ", not a file");
+
+/// What is in a folder, in any order; what could be listed before an error.
+std::vector<std::filesystem::path> entriesOf(const std::string& folder, std::error_code& error);
 
 /// For a message about a file that is not there: "; did you mean 'x'?" if the folder has a file
 /// with nearly this name, "; there is no folder 'x'", or nothing.

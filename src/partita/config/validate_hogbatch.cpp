@@ -27,6 +27,8 @@ void validateUnused(const RunConfig& c, Diagnostics& d) {
   const std::string kind = "strategy/kind";
   d.check(c.strategy.replicas <= 1, {"strategy/replicas", kind},
           "with 'hogbatch' every rank but the first is a worker (allowed 0 or 1)");
+  d.check(c.strategy.pipeline.microbatches == 1, {"strategy/microbatches", kind},
+          "'hogbatch' does not divide batches (allowed 1)");
   d.check(c.run.trace == 0, {"run/trace", kind}, "'hogbatch' has no schedule to trace (allowed 0)");
 }
 

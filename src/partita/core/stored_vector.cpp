@@ -37,14 +37,25 @@ std::string noRoom(std::size_t bytes, const std::string& folder, int reason) {
   return failure("not enough space for " + formatBytes(static_cast<double>(bytes)), folder, reason);
 }
 
+/// Allocates the blocks of a file; returns 0 or an error number. Signals may interrupt it on some file
+/// systems.
+int allocate(int file, std::size_t bytes) {
+  int error = EINTR;
+  while (error == EINTR) error = posix_fallocate(file, 0, static_cast<off_t>(bytes));
+  return error;
+}
+
 /// A memory-mapped file of zeros whose blocks are already allocated.
 std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
   const int file = makeFile(folder);
-  const int full = posix_fallocate(file, 0, bytes);
+  const int full = allocate(file, bytes);
   void* memory = full == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-  const int reason = full != 0 ? full : errno;
+  const int reason = errno;
   close(file);
-  if (memory == MAP_FAILED) throw RunError(noRoom(bytes, folder, reason));
+  if (full != 0) throw RunError(noRoom(bytes, folder, full));
+  if (memory == MAP_FAILED)
+    throw RunError(
+        failure("cannot map a file of " + formatBytes(static_cast<double>(bytes)), folder, reason));
   return {memory, [bytes](void* mapped) { munmap(mapped, bytes); }};
 }
 
@@ -56,7 +67,7 @@ std::shared_ptr<void> StoredVector::takeRoom(const Placement& placement, std::in
     close(*descriptor);
     delete descriptor;
   });
-  const int reason = posix_fallocate(*file, 0, bytes);
+  const int reason = allocate(*file, bytes);
   if (reason != 0) throw SystemError(noRoom(bytes, placement.directory, reason));
   return file;
 }

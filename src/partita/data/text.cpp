@@ -2,6 +2,7 @@
 
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/available_memory.hpp"
 #include "partita/data/gzip_file.hpp"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 
 using Pair = std::pair<std::int32_t, std::int32_t>;
 using Made = std::unordered_map<std::uint64_t, std::int32_t>;
+using Offer = std::tuple<std::int32_t, std::size_t, std::size_t>; // merged token, positions of the pair
 
 constexpr std::int64_t most_tokens = std::int64_t{1} << 24; // integers up to here are exact in float
 
@@ -48,6 +50,7 @@ Pair parsePair(std::string_view line, std::int64_t tokens, const std::string& pl
 class Merger {
  public:
   Merger(std::string_view text, const Made& made) : _made(made), _next(text.size()), _before(text.size()) {
+    _tokens.reserve(text.size());
     for (std::size_t i = 0; i < text.size(); ++i) {
       _tokens.push_back(static_cast<unsigned char>(text[i]));
       _next[i] = i + 1;
@@ -55,6 +58,10 @@ class Merger {
     }
     for (std::size_t i = 0; i + 1 < text.size(); ++i) offer(i);
   }
+
+  /// Memory needed per byte of the text, with the result.
+  static constexpr std::size_t bytes_at_once =
+      2 * sizeof(std::int32_t) + 2 * sizeof(std::size_t) + sizeof(Offer);
 
   std::vector<std::int32_t> run() {
     while (!_offers.empty()) {
@@ -68,8 +75,6 @@ class Merger {
   }
 
  private:
-  using Offer = std::tuple<std::int32_t, std::size_t, std::size_t>; // merged token, positions of the pair
-
   void offer(std::size_t place) {
     const std::size_t second = _next[place];
     if (second >= _tokens.size()) return;
@@ -117,6 +122,10 @@ BytePairs::BytePairs(std::string_view text, const std::string& name) {
     if (!fresh)
       throw UserError(place + "the pair is the same as that of token " + std::to_string(known->second));
   }
+}
+
+std::size_t BytePairs::bytesToEncode() const {
+  return _made.empty() ? sizeof(std::int32_t) : Merger::bytes_at_once;
 }
 
 std::vector<std::int32_t> BytePairs::encode(std::string_view text) const {
@@ -167,8 +176,9 @@ LoadedSets readText(const DataSection& section, Need need) {
   sets.vocabulary = pairs.vocabulary();
   const auto read = [&](const std::string& name, std::int64_t limit) {
     GzipFile file(dataPath(section, name));
-    return windowsOf(pairs.encode(file.readAll()), sets.vocabulary, section.sequence, limit, file.name(),
-                     need);
+    const std::string text = file.readAll();
+    requireMemory(static_cast<double>(text.size()) * static_cast<double>(pairs.bytesToEncode()), file.name());
+    return windowsOf(pairs.encode(text), sets.vocabulary, section.sequence, limit, file.name(), need);
   };
   sets.train = read(section.train_file, section.samples);
   if (!section.test_file.empty()) sets.test = read(section.test_file, section.test_samples);

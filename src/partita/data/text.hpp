@@ -23,6 +23,8 @@ class BytePairs {
 
   /// Merges pairs in the order of the vocabulary, each from left to right; O(n log n) for n bytes.
   std::vector<std::int32_t> encode(std::string_view text) const;
+  /// Memory that `encode` needs per byte of the text, besides the text itself.
+  std::size_t bytesToEncode() const;
 
  private:
   std::unordered_map<std::uint64_t, std::int32_t>

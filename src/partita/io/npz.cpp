@@ -186,11 +186,6 @@ void NpzWriter::add(const std::string& name, const std::vector<std::int64_t>& ex
   write(values.data(), values.size() * sizeof(float));
 }
 
-void NpzWriter::add(const std::string& name, const std::vector<std::int32_t>& values) {
-  begin(name, "<i4", {static_cast<std::int64_t>(values.size())}, values.size() * sizeof(std::int32_t));
-  write(values.data(), values.size() * sizeof(std::int32_t));
-}
-
 void NpzWriter::add(const std::string& name, const std::vector<std::int64_t>& values) {
   begin(name, "<i8", {static_cast<std::int64_t>(values.size())}, values.size() * sizeof(std::int64_t));
   write(values.data(), values.size() * sizeof(std::int64_t));

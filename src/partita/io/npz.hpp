@@ -55,7 +55,6 @@ class NpzWriter {
 
   void add(const std::string& name, const std::vector<std::int64_t>& extents,
            const std::vector<float>& values);
-  void add(const std::string& name, const std::vector<std::int32_t>& values);
   void add(const std::string& name, const std::vector<std::int64_t>& values);
   void add(const std::string& name, const std::string& text); ///< a scalar of bytes
   void add(const std::string& name, const std::vector<std::string>& texts);

@@ -101,12 +101,25 @@ void tieToEmbedding(std::vector<LayerPlan>& layers) {
   }
 }
 
-/// Beyond this, the byte count of a stage would overflow its integer type.
-void checkParameterCount(const std::vector<LayerPlan>& layers) {
-  constexpr double most = 1e15;
-  double total = 0.0;
-  for (const LayerPlan* leaf : leavesOf(layers)) total += static_cast<double>(leaf->parameters());
-  if (total > most) throw UserError("network/layers: the network would have more than 10^15 parameters");
+/// Not in integers, which the product might exceed.
+double productOf(const std::vector<std::int64_t>& extents) {
+  double product = 1.0;
+  for (const std::int64_t extent : extents) product *= static_cast<double>(extent);
+  return product;
+}
+
+/// Beyond this, the byte counts of a stage and of a batch would overflow their integer type.
+void checkSize(const std::vector<LayerPlan>& layers) {
+  constexpr double most_parameters = 1e15, most_values = 1e12;
+  double parameters = 0.0, values = 0.0;
+  for (const LayerPlan* leaf : leavesOf(layers)) {
+    for (const ParameterShape& shape : leaf->parameterShapes()) parameters += productOf(shape.extents);
+    values += productOf(leaf->out);
+  }
+  if (parameters > most_parameters)
+    throw UserError("network/layers: the network would have more than 10^15 parameters");
+  if (values > most_values)
+    throw UserError("network/layers: the layers would have more than 10^12 outputs per sample");
 }
 
 } // namespace
@@ -115,7 +128,7 @@ std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& i
   std::vector<LayerPlan> layers = Planner(network, classes).planAll(input);
   tieToEmbedding(layers);
   if (layers.empty()) throw UserError("network/layers: the network has no layers");
-  checkParameterCount(layers);
+  checkSize(layers);
   const Shape& out = layers.back().out;
   const std::int64_t width = isSequence(out) ? out[1] : valuesOf(out);
   if (width != classes) {

@@ -20,7 +20,9 @@ struct MeetingState {
   enum class Work { none, due, begun, done };
 
   Work work = Work::none;
-  bool evaluates = false; ///< the work includes an evaluation
+  bool evaluates = false;      ///< the work includes an evaluation
+  bool asked = false;          ///< this rank has been asked for a checkpoint
+  std::int64_t kept_step = -1; ///< run step of the last checkpoint; negative: not known
   Position position;
   RunTimes times;  ///< of this rank
   Traffic traffic; ///< of this rank

@@ -20,6 +20,8 @@ Restart restartFrom(const MeetingState& state, const RunLength& length, std::int
                     std::int64_t replicas) {
   Restart restart;
   restart.start = state.position;
+  restart.kept_step = state.kept_step;
+  restart.asked = state.asked;
   restart.keeps_state = restart.same_stages = true;
   RunProgress& found = restart.found.emplace();
   found.position = state.position;

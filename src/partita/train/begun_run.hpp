@@ -31,6 +31,12 @@ struct BegunRun {
            const RunDirectory& directory, const RunStart& start, Provenance of_banner, Continued& continued);
 
   std::int64_t firstStep() const { return length.runStep(restart.start); } ///< of the run
+  /// The last step whose rows the tables keep. It is before the first one of this run if epochs have more
+  /// steps than in the run that it continues.
+  std::int64_t lastKeptStep() const {
+    const std::int64_t found = restart.found ? restart.found->run_step : -1;
+    return found < 0 ? firstStep() : std::min(firstStep(), found);
+  }
   std::int64_t samples() const { return static_cast<std::int64_t>(setup.plans.sets.train.size()); }
 
   Setup setup; ///< the first to be made and the last to end: its watchdog waits for all ranks

@@ -97,6 +97,8 @@ void Checkpointer::reportIfSlow() {
 void Checkpointer::reportResult() {
   const RunProgress& progress = *_job->content.progress;
   const double seconds = secondsSince(_job->start);
+  for (const std::string& path : _job->set_aside) // also if the new one could not get its name afterwards
+    Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
   _failed = !_job->failure.empty();
   if (_failed) {
     Log::warning("no checkpoint at step " + std::to_string(progress.run_step) + ": " + _job->failure);
@@ -112,8 +114,6 @@ void Checkpointer::reportResult() {
                   static_cast<long long>(_last_step), formatBytes(bytes).c_str(), _job->write_seconds,
                   _job->still_seconds);
     Log::info(line.data());
-    for (const std::string& path : _job->set_aside)
-      Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
     reportRemoved(_job->removed, _run.config.checkpoint.keep);
   }
   _job.reset();
@@ -124,7 +124,7 @@ void Checkpointer::reportResult() {
 void Checkpointer::publish() {
   _job->state = CheckpointJob::State::naming;
   _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
-  _thread.submit([job = _job, folder = _run.directory.file("."), keep = _run.config.checkpoint.keep] {
+  _thread.submit([job = _job, folder = _run.directory.path(), keep = _run.config.checkpoint.keep] {
     job->publish(folder, keep);
   });
 }

@@ -24,9 +24,9 @@ Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid
                  const std::string& history, const std::string& workers, std::int64_t classes,
                  const RunLength& length, const Start& start)
     : _config(config), _partition(partition), _grid(grid), _mailbox(mailbox),
-      _workers(grid.world().rank() == 0 ? workers : "", length.runStep(start.position)), _classes(classes),
-      _length(length), _heard(grid.world().size()), _elapsed_before(start.elapsed),
-      _latest(partition.stages.size() + 1), _hook([this] { pump(); }) {
+      _workers(grid.world().rank() == 0 ? workers : "", start.kept_rows), _classes(classes), _length(length),
+      _heard(grid.world().size()), _elapsed_before(start.elapsed), _latest(partition.stages.size() + 1),
+      _hook([this] { pump(); }) {
   const Position& from = start.position;
   const bool recovers = from.phase == RunPhase::recovery;
   for (int stage = 0; stage < grid.plan().stages; ++stage) {
@@ -37,7 +37,7 @@ Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid
   _share_before = shareDone();
   if (grid.world().rank() != 0) return;
   if (!history.empty()) {
-    _history = std::make_unique<HistoryFile>(history, length.runStep(from));
+    _history = std::make_unique<HistoryFile>(history, start.kept_rows);
     _elapsed_before = std::max(_elapsed_before, _history->lastTime());
   }
 }
@@ -138,13 +138,12 @@ void Monitor::show(const std::vector<StepReport>& stages) {
   if (report.stage > 0 && !together) who = "stage " + std::to_string(report.stage) + " ";
   const std::int64_t steps = recovering(report.stage) ? _length.recovery_steps : _length.steps;
   const double share = shareDone(), since = share - _share_before;
-  char line[256];
-  std::snprintf(
-      line, sizeof line, "[%3.0f %%] %sstep %lld/%lld  loss%s  %s samples/s  %s  ETA %s", 100.0 * share,
-      who.c_str(), static_cast<long long>(report.step), static_cast<long long>(steps), losses.c_str(),
-      formatCount(samples).c_str(), formatFlops(flops).c_str(),
-      formatSeconds(since > 0.0 ? (seconds() - _elapsed_before) * (1.0 - share) / since : 0.0).c_str());
-  Log::progress(line + _workers.line());
+  const double left = since > 0.0 ? (seconds() - _elapsed_before) * (1.0 - share) / since : 0.0;
+  char done[16];
+  std::snprintf(done, sizeof done, "[%3.0f %%] ", 100.0 * share);
+  Log::progress(done + who + "step " + std::to_string(report.step) + "/" + std::to_string(steps) + "  loss" +
+                losses + "  " + formatCount(samples) + " samples/s  " + formatFlops(flops) + "  ETA " +
+                formatSeconds(left) + _workers.line());
 }
 
 void Monitor::onEvaluation(const EvaluationReport& report) {

@@ -21,7 +21,8 @@ class Monitor : public Observer {
   /// Where a run begins: at step 0, or where an earlier one ended.
   struct Start {
     Position position;
-    double elapsed = 0.0; ///< seconds spent before
+    double elapsed = 0.0;       ///< seconds spent before
+    std::int64_t kept_rows = 0; ///< rows of an earlier run up to this step stay in the files
   };
   /// `history` and `workers` are files that rank 0 writes; if empty, none is kept. `length` is used for the
   /// remaining time. Throws UserError on rank 0 if a file cannot be written.

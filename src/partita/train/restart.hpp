@@ -24,9 +24,11 @@ struct Restart {
   std::shared_ptr<const RunFile> opened;
   std::optional<RunProgress> found; ///< empty if the file holds parameters only
   Position start;
-  bool keeps_state = false; ///< the state of the optimiser continues
-  bool one_scale = false;   ///< one loss scale for all stages, as gradients cross their cuts
-  bool same_stages = false; ///< the sums of the history, which belong to a stage, continue as well
+  std::int64_t kept_step = -1; ///< run step of the last checkpoint; negative: that of the start
+  bool asked = false;          ///< this rank has been asked for a checkpoint
+  bool keeps_state = false;    ///< the state of the optimiser continues
+  bool one_scale = false;      ///< one loss scale for all stages, as gradients cross their cuts
+  bool same_stages = false;    ///< the sums of the history, which belong to a stage, continue as well
 
   /// The replica whose values a replica continues with: its own if replicas differ, otherwise the first.
   int replicaOf(const RunConfig& config, int replica) const;

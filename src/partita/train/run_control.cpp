@@ -40,7 +40,8 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
     : _grid(grid), _config(config), _length(length), _restart(restart), _directory(directory),
       _checkpointer(checkpointer), _time_limit(time_limit),
       _pace(mailbox, length.runStep(restart.start), walkers(grid, length), walks(grid, length)),
-      _kept_step(length.runStep(restart.start)) {
+      _kept_step(restart.kept_step >= 0 ? restart.kept_step : length.runStep(restart.start)) {
+  _own.checkpoint = restart.asked ? 1 : 0;
   if (planOf(config.strategy).atOwnPace()) return;
   _agreement.emplace(mailbox, _pace, _kept_step, length.total(), [this] { return newWishes(); });
 }

@@ -30,6 +30,11 @@ class RunControl : public StepControl {
   /// Waits for the last checkpoint. Collective; returns on every rank whether it was written. Nothing is sent
   /// afterwards.
   bool finish();
+  /// What a run that continues with fewer ranks must know about checkpoints.
+  void describe(MeetingState& state) const {
+    state.kept_step = _kept_step;
+    state.asked = _own.checkpoint != 0;
+  }
   /// Why the run ended early, as text; empty if it did not.
   const std::string& stopReason() const { return _stop_reason; }
 

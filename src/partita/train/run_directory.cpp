@@ -185,7 +185,7 @@ void RunDirectory::requireVisible(const Communicator& world) const {
   collectively(world, [&] {
     for (int i = 0; i < attempts; ++i) {
       std::error_code ignored;
-      for (const auto& entry : fs::directory_iterator(_path, ignored)) static_cast<void>(entry); // refreshes
+      static_cast<void>(entriesOf(_path, ignored)); // refreshes what this node knows of the folder
       std::ifstream written(file(lock_name));
       const std::string found{std::istreambuf_iterator<char>(written), {}};
       if (found == token) return;

@@ -80,11 +80,11 @@ std::vector<std::string> checkpointsIn(const std::string& run_directory) {
   std::vector<std::string> files;
   const std::string folder = run_directory + "/" + checkpoint_folder;
   std::error_code error;
-  const fs::directory_iterator entries(folder, error);
+  const std::vector<fs::path> entries = entriesOf(folder, error);
   if (error && error.value() != ENOENT && error.value() != ENOTDIR)
     failFile(folder, "cannot be read", error.value());
-  for (const auto& entry : entries)
-    if (checkpointStep(entry.path().string()) >= 0) files.push_back(entry.path().string());
+  for (const fs::path& entry : entries)
+    if (checkpointStep(entry.string()) >= 0) files.push_back(entry.string());
   std::sort(files.begin(), files.end(), isLater);
   return files;
 }
@@ -195,10 +195,10 @@ void addFilesOfRun(const fs::path& folder, std::vector<std::string>& files) {
       return name.rfind(file.name + std::string(".superseded"), 0) == 0;
     });
   };
-  for (const auto& entry : fs::directory_iterator(folder / checkpoint_folder, ignored))
-    files.push_back(entry.path().string());
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (is_aside(entry.path().filename().string())) files.push_back(entry.path().string());
+  for (const fs::path& entry : entriesOf((folder / checkpoint_folder).string(), ignored))
+    files.push_back(entry.string());
+  for (const fs::path& entry : entriesOf(folder.string(), ignored))
+    if (is_aside(entry.filename().string())) files.push_back(entry.string());
   for (const OwnFile& file : own_files)
     for (const char* suffix : {"", ".partial"}) add((folder / file.name).string() + suffix);
   for (const char* name : {lock_name, output_request, checkpoint_folder}) add((folder / name).string());

@@ -1,5 +1,6 @@
 #include "partita/train/run_leftovers.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/train/own_files.hpp"
 #include "partita/train/run_files.hpp"
@@ -31,9 +32,9 @@ std::vector<PartialFile> partialFiles(const std::string& run_directory) {
     if (exists(path)) found.push_back({path, file.mark});
   }
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run_directory + "/" + checkpoint_folder, ignored))
-    if (entry.path().extension() == ".partial" && checkpointStep(entry.path().stem().string()) >= 0)
-      found.push_back({entry.path().string(), hdf5_mark});
+  for (const fs::path& entry : entriesOf(run_directory + "/" + checkpoint_folder, ignored))
+    if (entry.extension() == ".partial" && checkpointStep(entry.stem().string()) >= 0)
+      found.push_back({entry.string(), hdf5_mark});
   return found;
 }
 
@@ -54,11 +55,12 @@ std::vector<std::string> mpiFiles(const std::string& run_directory) {
   std::vector<std::string> found;
   std::error_code ignored;
   const auto search = [&](const std::string& folder, const auto& is_own) {
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      const std::string path = entry.path().string(), name = entry.path().filename().string();
+    for (const fs::path& entry : entriesOf(folder, ignored)) {
+      const std::string path = entry.string(), name = entry.filename().string();
       std::smatch parts;
       if (!std::regex_match(name, parts, pattern) || !is_own(parts[1].str())) continue;
-      if (!entry.is_regular_file(ignored) || entry.file_size(ignored) > sizeof(std::int64_t)) continue;
+      if (!fs::is_regular_file(entry, ignored) || fs::file_size(entry, ignored) > sizeof(std::int64_t))
+        continue;
       if (firstBytes(path, sizeof(std::int64_t)).find_first_not_of('\0') == std::string::npos)
         found.push_back(path);
     }

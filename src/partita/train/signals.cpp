@@ -23,6 +23,12 @@ struct sigaction actionOf(void (*handle)(int)) {
   return action;
 }
 
+void setUnlessIgnored(int signal, const struct sigaction& action) {
+  struct sigaction before {};
+  sigaction(signal, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+}
+
 } // namespace
 
 void Signals::recordRequests() {
@@ -33,11 +39,9 @@ void Signals::recordRequests() {
 void Signals::listen() {
   struct sigaction action = actionOf(handle);
   sigaction(SIGTERM, &action, nullptr); // a launcher and a batch system may both send it
-  struct sigaction before {};
-  sigaction(SIGHUP, nullptr, &before);
-  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+  setUnlessIgnored(SIGHUP, action);
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // a second Ctrl-C ends the program at once
-  sigaction(SIGINT, &action, nullptr);
+  setUnlessIgnored(SIGINT, action);
 }
 
 bool Signals::takeCheckpointRequest() {

@@ -5,8 +5,8 @@
 namespace partita {
 
 /// What signals have requested since the start; handlers only record it. A second SIGINT ends the process at
-/// once, as if it were not handled. SIGHUP, sent by a terminal that closes, is treated like SIGTERM unless it
-/// was ignored from the start (nohup).
+/// once, as if it were not handled. SIGHUP, sent by a terminal that closes, is treated like SIGTERM. SIGHUP
+/// and SIGINT stay ignored if they were from the start, as by nohup or for a background job of a script.
 class Signals {
  public:
   /// Records SIGUSR1, which would otherwise end the process. Call this before anything else: MPI

@@ -94,10 +94,10 @@ std::unique_ptr<Monitor> makeMonitor(const Communicator& world, const BegunRun& 
   const Setup& setup = run.setup;
   std::unique_ptr<Monitor> monitor;
   collectively(world, [&] {
-    monitor = std::make_unique<Monitor>(setup.config, setup.plans.partition, setup.grid, mailbox,
-                                        directory.file("history.csv"), workersFile(setup.config, directory),
-                                        setup.plans.sets.classes, run.length,
-                                        Monitor::Start{run.restart.start, run.restart.elapsed()});
+    monitor = std::make_unique<Monitor>(
+        setup.config, setup.plans.partition, setup.grid, mailbox, directory.file("history.csv"),
+        workersFile(setup.config, directory), setup.plans.sets.classes, run.length,
+        Monitor::Start{run.restart.start, run.restart.elapsed(), run.lastKeptStep()});
   });
   return monitor;
 }
@@ -189,6 +189,16 @@ Outcome finish(const Communicator& world, const Summary& summary, BegunRun& run,
   return Outcome::finished;
 }
 
+/// Returns whether all steps were taken.
+bool trainUntilLoss(const ExecSpace& space, const RunContext& context, const RunControl& control) {
+  try {
+    return train(space, context);
+  } catch (const RanksLost&) {
+    if (context.meeting != nullptr) control.describe(*context.meeting);
+    throw;
+  }
+}
+
 /// Trains on the remaining ranks; see trainDeck.
 Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
                 const RunDirectory& directory, const RunOptions& options, const Provenance& provenance,
@@ -198,7 +208,7 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   const RunContext context = contextOf(run, parts, directory, continued);
   const std::int64_t steps = run.length.total() - run.firstStep();
   const double before = parts.clock.times().training;
-  const bool done = train(space, context);
+  const bool done = trainUntilLoss(space, context, parts.control);
   std::optional<StepCost> measured;
   if (run.predicted && done && steps > 0)
     measured = measuredCost(run.setup.grid, parts.clock.times().training - before, steps, run.length.turns);
@@ -215,12 +225,13 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
 void share(const Communicator& world, Continued& continued) {
   MeetingState& state = continued.state;
   std::vector<std::int64_t> facts{continued.prepared, static_cast<std::int64_t>(state.work), state.evaluates,
-                                  state.position.step};
+                                  state.position.step, state.kept_step};
   broadcast(world, facts);
   continued.prepared = facts[0] != 0;
   state.work = static_cast<MeetingState::Work>(facts[1]);
   state.evaluates = facts[2] != 0;
   state.position = {RunPhase::training, 0, facts[3]};
+  state.kept_step = facts[4]; // ranks that were in a meeting may have kept its step or not
   broadcast(world, state.numbers);
   broadcast(world, state.parameters);
 }

@@ -13,15 +13,19 @@ const Link& LinkTable::of(std::int64_t ranks) const {
 }
 
 NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters) const {
-  for (const NetworkTiming& network : networks)
-    if (!deck.empty() && network.deck == deck && network.parameters == parameters) return network;
-  for (const NetworkTiming& network : networks) {
-    const bool may_be_it = network.parameters == 0 || parameters == 0 || network.parameters == parameters;
-    if (!deck.empty() && network.deck == deck && may_be_it) return network;
-  }
-  for (const NetworkTiming& network : networks)
-    if (network.parameters > 0 && network.parameters == parameters) return network;
-  return {};
+  const auto first = [this](const auto& fits) -> const NetworkTiming* {
+    const auto found = std::find_if(networks.begin(), networks.end(), fits);
+    return found == networks.end() ? nullptr : &*found;
+  };
+  const auto same_size = [=](const NetworkTiming& row) {
+    return parameters > 0 && row.parameters == parameters;
+  };
+  const auto same_name = [&](const NetworkTiming& row) { return !deck.empty() && row.deck == deck; };
+  const NetworkTiming* row = first([&](const auto& one) { return same_name(one) && same_size(one); });
+  if (row == nullptr) row = first(same_size);
+  if (row == nullptr)
+    row = first([&](const auto& one) { return same_name(one) && (one.parameters == 0 || parameters == 0); });
+  return row == nullptr ? NetworkTiming() : *row;
 }
 
 const WorkerTiming* Cluster::worker(const std::string& deck, std::int64_t parameters,

@@ -74,7 +74,7 @@ std::string clusterText(const Cluster& cluster) {
       "[cluster]\nname = " + quotedText(cluster.name) + "\nsource = " + quotedText(cluster.source) +
       "\n\n[node]\nranks = " + std::to_string(cluster.node_ranks) +
       "\nat_once = " + std::to_string(cluster.node_at_once) +
-      "\ncables = " + std::to_string(cluster.node_cables) + "\nmemory = " + numberText(cluster.memory) +
+      "\ncables = " + std::to_string(cluster.node_cables) + "\nmemory = " + numberText(cluster.memory, 15) +
       "\n\n[compute]\nflops = " + numberText(cluster.flops) +
       "\nseconds_per_update = " + numberText(cluster.seconds_per_update) +
       "\nseconds_per_reduced_byte = " + numberText(cluster.seconds_per_reduced_byte) +

@@ -9,7 +9,7 @@ namespace partita {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr double turn_seconds = 3e-3; // about a time slice of Linux
+constexpr double time_slice = 3e-3; // s: about that of Linux
 
 /// A rank of the pipeline during the simulation.
 struct SimulatedRank {
@@ -54,9 +54,14 @@ class Simulation {
       : _stages(stages), _slowdowns(sharing.slowdowns), _factor(factor),
         _cores(sharing.at_once > 0 ? sharing.at_once : stages.size()) {
     const int count = static_cast<int>(stages.size());
-    for (int i = 0; i < count; ++i)
+    double work = 0.0;
+    for (int i = 0; i < count; ++i) {
       _ranks.emplace_back(ScheduleRule(strategy, i, count, segments),
                           static_cast<std::size_t>(i) % _cores.size(), segments, i == 0);
+      work += static_cast<double>(segments) * (stages[i].forward + stages[i].backward);
+    }
+    constexpr double most_turns = 1e5; // more would change little, and take long to simulate
+    _turn = std::max(time_slice, work / most_turns);
   }
 
   double run() {
@@ -152,7 +157,7 @@ class Simulation {
       if (core.busy || core.waiting.empty()) continue;
       SimulatedRank& rank = _ranks[core.waiting.front()];
       core.waiting.erase(core.waiting.begin());
-      rank.turn_end = _now + turn_seconds;
+      rank.turn_end = _now + _turn;
       compute(rank);
     }
   }
@@ -182,6 +187,7 @@ class Simulation {
   std::vector<SimulatedRank> _ranks;
   std::size_t _computing = 0;     ///< ranks that compute now
   double _now = 0.0, _pace = 1.0; ///< seconds per second of `_stages`
+  double _turn = time_slice;      ///< s: of a rank on a core that others wait for
 };
 
 } // namespace

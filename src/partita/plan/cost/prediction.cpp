@@ -62,9 +62,8 @@ std::string Prediction::limiter() const {
   return largest;
 }
 
-void Prediction::add(ExchangeKind kind, const Messages& messages, const Link& link, double flows,
-                     double additions) {
-  add({kind, messages.count, messages.count * messages.bytes, link.seconds(messages, flows) + additions});
+void Prediction::add(ExchangeKind kind, const Messages& messages, const Link& link, double flows) {
+  add({kind, messages.count, messages.count * messages.bytes, link.seconds(messages, flows)});
 }
 
 void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange) {

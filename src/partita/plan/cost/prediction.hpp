@@ -89,9 +89,8 @@ struct Prediction {
   /// The largest part of the time: "compute" or a kind of exchange. The obstacle if there is one.
   std::string limiter() const;
 
-  /// Adds messages over a link that `flows` equal exchanges share, and the seconds of additions between them.
-  void add(ExchangeKind kind, const Messages& messages, const Link& link, double flows = 1.0,
-           double additions = 0.0);
+  /// Adds messages over a link that `flows` equal exchanges share.
+  void add(ExchangeKind kind, const Messages& messages, const Link& link, double flows = 1.0);
   /// The same for messages whose time is known.
   void add(const Exchange& exchange) { addExchange(exchanges, exchange); }
 

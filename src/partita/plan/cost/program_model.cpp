@@ -190,7 +190,7 @@ class ProgramModel {
         idle += std::max(0.0, forward - own) / epochs;
         const double bytes = _prediction.batch * _message_bytes * _stages[i - 1].outputs;
         const double seconds = linkAfter(group - 1).seconds(bytes);
-        const double exposed = std::max(0.0, seconds - std::max(own, forward));
+        const double exposed = std::max(0.0, seconds - _terms.cluster.overlap * std::max(own, forward));
         _prediction.add({ExchangeKind::stage, 1.0 / epochs, bytes / epochs, exposed / epochs,
                          (seconds - exposed) / epochs});
       }

@@ -52,12 +52,15 @@ void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
   }
   for (const auto& [parameters, found] : networks) {
     const double now = typical(Typical::median, found.now);
-    auto row = std::find_if(cluster.networks.begin(), cluster.networks.end(),
-                            [count = parameters](const auto& other) { return other.parameters == count; });
-    if (row == cluster.networks.end())
-      row = cluster.networks.insert(row, NetworkTiming{"", 0.0, 0, parameters});
-    row->seconds_per_sample = now;
-    const std::string name = row->deck.empty() ? std::to_string(parameters) + " parameters" : row->deck;
+    std::string name; // a run knows its number of parameters, but not which of several decks it was
+    for (NetworkTiming& row : cluster.networks) {
+      if (row.parameters != parameters) continue;
+      row.seconds_per_sample = now;
+      name += (name.empty() || row.deck.empty() ? "" : ", ") + row.deck;
+    }
+    if (name.empty()) name = std::to_string(parameters) + " parameters";
+    if (cluster.timing("", parameters).parameters != parameters)
+      cluster.networks.push_back(NetworkTiming{"", now, 0, parameters});
     lines.push_back(lineOf("network " + name + ", seconds per sample", typical(Typical::median, found.before),
                            now, found.now.size()));
   }

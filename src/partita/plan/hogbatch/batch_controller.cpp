@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace partita {
 
@@ -178,7 +179,12 @@ void BatchController::resplit() {
 
 void BatchController::restore(const std::vector<GroupState>& states) {
   if (states.size() != _states.size()) throw std::logic_error("the state of other workers");
-  _states = states;
+  for (std::size_t i = 0; i < _states.size();
+       ++i) { // lanes are those of this run, which may have other workers
+    const std::int64_t lanes = std::exchange(_states[i], states[i]).lanes;
+    _states[i].lanes = lanes;
+    _states[i].lanes_done = std::max<std::int64_t>(0, std::min(states[i].lanes_done, lanes - 1));
+  }
   if (_rules.rule == WorkerRule::synchronous) return; // `split` makes parts of a step in proportion to them
   for (std::size_t i = 0; i < _states.size(); ++i) _states[i].size = clamped(i, states[i].size);
 }

@@ -157,23 +157,24 @@ UseForecast forecastInStep(const WorkerMix& mix) {
   return best;
 }
 
-HogbatchForecast forecastOf(const WorkerMix& asked) {
+HogbatchForecast forecastOf(const WorkerMix& asked, const WorkerMix& at_own_pace) {
   constexpr double worth_it = 1.05;
-  WorkerMix mix = asked;
-  if (mix.rate.reference == 0.0) mix.rate = {1.0, 0.0};
+  WorkerMix mix = asked, apart = at_own_pace;
+  if (mix.rate.reference == 0.0) mix.rate = apart.rate = {1.0, 0.0};
   HogbatchForecast forecast;
   forecast.course = settledCourse(mix);
   forecast.epoch_seconds = static_cast<double>(mix.examples) / forecast.course.examplesPerSecond();
   const bool in_step = mix.rules.rule == WorkerRule::synchronous;
-  WorkerMix other = mix;
-  other.rules.rule = WorkerRule::adaptive;
-  forecast.asynchronous = useOf(in_step ? settledCourse(other) : forecast.course);
-  other.rules.rule = WorkerRule::fixed;
-  const double fixed = settledCourse(other).examplesPerSecond();
-  forecast.price_of_balance = fixed / forecast.asynchronous.examples_per_second;
+  forecast.asynchronous = useOf(in_step ? settledCourse(apart) : forecast.course);
   forecast.synchronous = in_step ? useOf(forecast.course) : forecastInStep(mix);
-  for (std::size_t group = 0; group < mix.groups.size(); ++group) {
-    const UseForecast alone = forecastAlone(mix, group);
+  if (!in_step) {
+    WorkerMix fixed = mix;
+    fixed.rules.rule = WorkerRule::fixed;
+    forecast.price_of_balance =
+        settledCourse(fixed).examplesPerSecond() / forecast.course.examplesPerSecond();
+  }
+  for (std::size_t group = 0; group < apart.groups.size(); ++group) {
+    const UseForecast alone = forecastAlone(apart, group);
     if (group == 0 || alone.progress_per_second > forecast.alone.progress_per_second) forecast.alone = alone;
   }
   forecast.best = in_step ? WorkerUse::synchronous : WorkerUse::asynchronous;

@@ -26,7 +26,7 @@ struct UseForecast {
 struct HogbatchForecast {
   Course course;                 ///< by the rule of the deck, over enough epochs to settle
   double epoch_seconds = 0.0;    ///< of the whole training set, without evaluations
-  double price_of_balance = 1.0; ///< time of an epoch over that with the first sizes
+  double price_of_balance = 1.0; ///< time of an epoch over that with the first sizes; 1 in step
   UseForecast asynchronous;      ///< by the rule of the deck, or the adaptive one if that is synchronous
   UseForecast synchronous;       ///< all workers in step, with parts by speed
   UseForecast alone;             ///< the group that makes the most progress by itself
@@ -40,7 +40,8 @@ struct HogbatchForecast {
 /// over updates of the factors on their learning rates: a fair measure as long as an update with twice the
 /// rate does as much as two. If all updates have the same rate, progress counts examples. A way counts as
 /// better than that of the deck if it gains 5 % or more.
-HogbatchForecast forecastOf(const WorkerMix& mix);
+/// `at_own_pace`: the same workers in groups by an asynchronous rule; `mix` itself if its rule is one.
+HogbatchForecast forecastOf(const WorkerMix& mix, const WorkerMix& at_own_pace);
 
 /// The best batches of one group by itself, within its bounds.
 UseForecast forecastAlone(const WorkerMix& mix, std::size_t group);

@@ -80,8 +80,10 @@ std::vector<std::string> forecastLines(const WorkerMix& mix, const HogbatchForec
     lines.push_back(workerLine(mix.workers[i], course, course.workers[i], use.shares[i]));
   lines.push_back("predicted " + number("%.4g", use.examples_per_second) + " examples/s, " +
                   number("%.4g", use.epoch_seconds) + " s per epoch, staleness " +
-                  number("%.1f", use.staleness_mean) + "; an epoch takes " +
-                  number("%.2f", forecast.price_of_balance) + " times as long as with the first batches");
+                  number("%.1f", use.staleness_mean));
+  if (mix.rules.rule != WorkerRule::synchronous)
+    lines.back() += "; an epoch takes " + number("%.2f", forecast.price_of_balance) +
+                    " times as long as with the first batches";
   for (const WorkerUse way : {WorkerUse::asynchronous, WorkerUse::synchronous, WorkerUse::alone})
     lines.push_back(wayLine(mix, forecast, way));
   if (forecast.gain > 1.0)

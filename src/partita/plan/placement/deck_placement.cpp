@@ -88,6 +88,7 @@ PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_sta
   task.microbatches = plan.microbatches;
   task.most_replicas = 1;
   LayerGraph graph;
+  double largest = 0.0; // s
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const Layer& layer = _layers[i];
     graph.layers.push_back({static_cast<std::int64_t>(i), bytes_per_item * layer.parameters,
@@ -100,10 +101,11 @@ PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_sta
     const double seconds = messageSeconds(rows, _layers[i - 1], link),
                  near = messageSeconds(rows, _layers[i - 1], inside);
     graph.edges.push_back({static_cast<int>(i) - 1, static_cast<int>(i), seconds});
-    if (several && near > 0.0 && seconds > near) {
+    if (several && near > 0.0 && seconds > std::max(near, largest)) {
+      largest = seconds;
       task.node_devices = node;
       task.devices = most_stages / node * node;
-      task.node_bandwidth = std::max(task.node_bandwidth, seconds / near);
+      task.node_bandwidth = seconds / near;
     }
   }
   task.graphs.push_back(std::move(graph));

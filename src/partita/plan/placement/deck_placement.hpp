@@ -76,7 +76,8 @@ class DeckPlacer {
                    const std::vector<std::int64_t>& microbatches) const;
   /// The number of the Layer that begins at a cut.
   std::size_t layerAt(std::int64_t cut) const;
-  /// A rough step, in microseconds instead of milliseconds: ignores hidden sums and other details.
+  /// A rough estimate of the step in seconds. It takes microseconds to compute instead of milliseconds,
+  /// because it ignores hidden sums and other details.
   double roughStepOf(const DeckPlacement& plan) const;
   /// Bytes of the rank that needs most; infinite if `train` would refuse the plan.
   double memoryOf(const DeckPlacement& plan) const;

@@ -128,10 +128,7 @@ class ComponentScheduler {
   OperatorSchedule solve(const ScheduleTask& part) const {
     if (_options.engine == ScheduleEngine::built_in)
       return detail::searchComponent(part, _deadline, _options.width);
-    const bool limited = _deadline != detail::Deadline::max();
-    return detail::solveComponent(
-        part, _solver,
-        limited ? std::chrono::duration<double>(_deadline - std::chrono::steady_clock::now()).count() : ever);
+    return detail::solveComponent(part, _solver, _deadline);
   }
 
   const ScheduleOptions& _options;

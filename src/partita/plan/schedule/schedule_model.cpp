@@ -1,9 +1,10 @@
 #include "partita/plan/schedule/schedule_model.hpp"
 
 #include "partita/plan/schedule/bit_set.hpp"
-#include "partita/plan/schedule/component_search.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 
 namespace partita::detail {
 
@@ -240,11 +241,18 @@ OperatorSchedule ScheduleModel::schedule(const std::vector<double>& values) cons
   return schedule;
 }
 
-OperatorSchedule solveComponent(const ScheduleTask& task, const MipSolver& solver, double seconds) {
+OperatorSchedule solveComponent(const ScheduleTask& task, const MipSolver& solver, Deadline deadline) {
   constexpr double gap = 1e-6, tolerance = 1e-6; // of the solver; the makespan of the model is about 1
-  OperatorSchedule best = searchComponent(task, Deadline::max(), 1);
-  if (task.operators.size() == 1 || best.makespan == 0.0 || seconds <= 0.0) return best;
+  const auto left = [deadline] {
+    return deadline == Deadline::max()
+               ? std::numeric_limits<double>::infinity()
+               : std::chrono::duration<double>(deadline - Deadline::clock::now()).count();
+  };
+  OperatorSchedule best = searchComponent(task, deadline, 1);
+  if (task.operators.size() == 1 || best.makespan == 0.0 || left() <= 0.0) return best;
   const ScheduleModel model(task, best);
+  const double seconds = left();
+  if (seconds <= 0.0) return best;
   const MipAnswer answer = solver(model.model(), model.start(), gap, seconds);
   const double bound = std::max(best.lower_bound, model.makespan(answer.bound - tolerance));
   if (!answer.values.empty()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/plan/schedule/component_graph.hpp"
+#include "partita/plan/schedule/component_search.hpp"
 #include "partita/plan/schedule/mip_model.hpp"
 
 namespace partita::detail {
@@ -58,6 +59,6 @@ class ScheduleModel {
 
 /// The shortest schedule of a component, by a solver that starts from the first schedule of the built-in
 /// search. It is never longer than that one.
-OperatorSchedule solveComponent(const ScheduleTask& task, const MipSolver& solver, double seconds);
+OperatorSchedule solveComponent(const ScheduleTask& task, const MipSolver& solver, Deadline deadline);
 
 } // namespace partita::detail

@@ -272,7 +272,7 @@ WorkOrder Coordinator::workUntilMeeting(const std::function<bool(std::int64_t st
       continue;
     }
     if (_meeting_wanted) break;
-    PARTITA_REQUIRE(left() == 0, "samples are left, but no worker takes them");
+    PARTITA_FAIL("samples are left, but no worker takes them");
   }
   _looked_at = order.step;
   while (awaitsLate()) takeNext();

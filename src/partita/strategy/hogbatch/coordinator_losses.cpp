@@ -44,7 +44,9 @@ bool Coordinator::dropLostWorkers(const std::set<int>& ranks) {
 void Coordinator::lose(std::size_t worker) {
   WorkerOrders& own = _orders[worker];
   WorkerCounts& counts = _state.workers[worker];
-  _model.freeLockOf(static_cast<int>(counts.rank));
+  const int rank = static_cast<int>(counts.rank);
+  _model.freeLockOf(rank);
+  if (_server != nullptr) _server->forget(rank); // a request that has arrived would still be served
   const std::string batch = settle(worker);
   if (!own.failed) _controller.lose(workerGroup(_section, worker), 1);
   own.lost = own.failed = true;
@@ -74,9 +76,9 @@ std::string Coordinator::settle(std::size_t worker) {
   record(worker, order, _orders.applied(worker, result));
   if (!own.late) _orders.end(worker);
   if (progress.ended) return "; it had changed the model with its last batch";
+  if (!progress.begun) return "; it had not changed the model with its last batch, which is left out";
   return "; it was changing the model with its last batch, which counts as done: --replay can no longer "
-         "repeat "
-         "the run bit for bit";
+         "repeat the run bit for bit";
 }
 
 /// The worker was told to change the model and may still do so, so its batch does not go to others.

@@ -27,12 +27,8 @@ void erase(std::vector<T>& values, std::size_t place) {
 
 /// All shared workers are one group, which is erased with the last of them.
 void eraseGroupOf(std::size_t worker, const HogbatchSection& section, HogbatchState& state) {
-  const std::size_t group = workerGroup(section, worker);
   const bool shared = static_cast<std::int64_t>(worker) < section.shared_workers;
-  if (!shared || section.shared_workers == 1) return erase(state.groups, group);
-  GroupState& left = state.groups[group];
-  left.lanes = section.shared_workers - 1;
-  left.lanes_done = std::min(left.lanes_done, left.lanes - 1);
+  if (!shared || section.shared_workers == 1) erase(state.groups, workerGroup(section, worker));
 }
 
 /// The report of a lost worker. The coordinator has not noticed losses while all ranks were together.

@@ -74,7 +74,8 @@ void HogbatchTraining::beginCoordinator(const std::vector<int>& others) {
 void HogbatchTraining::beginModel(const ExecSpace& space) {
   const Communicator& world = _context.grid.world();
   const int giver = _context.grid.plan().first_rank;
-  std::vector<Real> values;
+  const Lasting<std::vector<Real>> lasting;
+  std::vector<Real>& values = *lasting;
   if (world.rank() == giver) {
     const StoredVector& masters = _context.stages.front()->stage.masters();
     values.resize(static_cast<std::size_t>(masters.size()));
@@ -162,8 +163,7 @@ WorkOrder HogbatchTraining::nextMeeting(const ExecSpace& space) {
   if (losses == nullptr) return order;
   losses->hold(false);
   if (losses->lost().empty()) return order;
-  using Work = MeetingState::Work;
-  _context.meeting->work = order.evaluates ? Work::due : Work::done; // the remaining workers have not met yet
+  _context.meeting->work = MeetingState::Work::due; // the remaining workers have not met yet
   losses->leaveTheLost();
 }
 

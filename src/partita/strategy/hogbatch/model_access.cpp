@@ -1,40 +1,52 @@
 #include "partita/strategy/hogbatch/model_access.hpp"
 
+#include "partita/comm/lasting.hpp"
 #include "partita/core/region.hpp"
+
+#include <type_traits>
 
 namespace partita {
 
 namespace {
 
-/// Parameters and gradients of a stage where the host can read and write them.
+/// Parameters and gradients of a stage where the host can read and write them. They outlive the stage if the
+/// loss of a rank ends a wait while messages are under way.
 class StageOnHost {
  public:
-  explicit StageOnHost(Stage& stage) : _stage(stage) {
-    if (device_is_host) return;
-    const auto size = static_cast<std::size_t>(stage.masters().size());
-    _parameters = PinnedVector("partita::StageOnHost::parameters", size);
-    _gradients = PinnedVector("partita::StageOnHost::gradients", size);
-  }
+  explicit StageOnHost(Stage& stage) : _stage(stage), _buffers(buffersOf(stage)) {}
 
   std::int64_t size() const { return _stage.masters().size(); }
-  Real* parameters() const { return device_is_host ? _stage.parameters().data() : _parameters.data(); }
-  Real* gradients() const { return device_is_host ? _stage.gradients().data() : _gradients.data(); }
+  Real* parameters() const { return _buffers->parameters.data(); }
+  Real* gradients() const { return _buffers->gradients.data(); }
 
   /// Copies `parameters`, which the host has written, to the stage.
   void load(const ExecSpace& space) const {
     if (device_is_host) return;
-    Kokkos::deep_copy(space, _stage.parameters(), _parameters);
+    Kokkos::deep_copy(space, _stage.parameters(), _buffers->parameters);
     fence(space, "partita::StageOnHost::load");
   }
   /// Copies the stage's gradients to `gradients` for the host.
   void store(const ExecSpace& space) const {
-    if (!device_is_host) Kokkos::deep_copy(space, _gradients, _stage.gradients());
+    if (!device_is_host) Kokkos::deep_copy(space, _buffers->gradients, _stage.gradients());
     fence(space, "partita::StageOnHost::store");
   }
 
  private:
+  struct Buffers {
+    PinnedVector parameters, gradients; ///< of the stage if the device is the host
+  };
+  static Buffers buffersOf(Stage& stage) {
+    if constexpr (std::is_same_v<PinnedVector, Vector>) {
+      return {stage.parameters(), stage.gradients()};
+    } else {
+      const auto size = static_cast<std::size_t>(stage.masters().size());
+      return {PinnedVector("partita::StageOnHost::parameters", size),
+              PinnedVector("partita::StageOnHost::gradients", size)};
+    }
+  }
+
   Stage& _stage;
-  PinnedVector _parameters, _gradients; ///< only if the device is not the host
+  Lasting<Buffers> _buffers;
 };
 
 class WindowAccess final : public ModelAccess {

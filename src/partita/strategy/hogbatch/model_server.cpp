@@ -26,6 +26,7 @@ void ModelServer::post(int rank, std::vector<Real>& values, Request& request) {
 
 void ModelServer::begin(int rank, const ModelRequest& request) {
   Client& client = _clients->at(rank);
+  if (client.forgotten) return;
   client.request = request;
   if (request.kind == ModelRequest::Kind::apply) {
     client.applies = true;
@@ -85,6 +86,7 @@ bool ModelServer::serve() {
     worked = true;
   }
   for (auto& [rank, client] : *_clients) {
+    if (client.forgotten) continue;
     worked = sendModel(rank, client) || worked;
     worked = finish(rank, client) || worked;
   }
@@ -94,7 +96,7 @@ bool ModelServer::serve() {
 void ModelServer::serveMeeting() {
   const auto waits = [this] {
     return std::any_of(_clients->begin(), _clients->end(), [](const auto& client) {
-      return client.second.reads == 0 || client.second.sent.underWay();
+      return !client.second.forgotten && (client.second.reads == 0 || client.second.sent.underWay());
     });
   };
   for (auto& [rank, client] : *_clients) client.reads = 0;

@@ -15,6 +15,9 @@ class ModelServer {
   ModelServer(const RunContext& context, Mailbox& mailbox, const Communicator& channel,
               const SharedModel& model, const std::vector<int>& ranks);
 
+  /// Ignores the worker from now on. What it has not changed yet stays unchanged.
+  void forget(int rank) { _clients->at(rank).forgotten = true; }
+
   /// Makes what progress it can now. Returns whether there was any.
   bool serve();
   /// Serves until each worker has read the model once more, and all messages have arrived, or a rank is lost.
@@ -24,7 +27,7 @@ class ModelServer {
   struct Client {
     std::vector<Real> gradient, parameters;
     ModelRequest request;
-    bool applies = false, wants_model = false;
+    bool applies = false, wants_model = false, forgotten = false;
     std::int64_t reads = 0;
     Request first, second; ///< gradient and parameters of the worker
     Request sent;          ///< the model

@@ -58,9 +58,9 @@ class OrderBook {
   /// The worker loses its batches. Returns how many examples others will get.
   std::int64_t giveBack(std::size_t worker);
 
-  /// Seconds to sleep at a time: a small fraction of the shortest batch, or longer if all workers have orders
-  /// in advance: a quarter of the time that these take, since some may be carried out already. Never longer
-  /// if workers are on other nodes (`serves`), because they also wait for this rank to send them the model.
+  /// Seconds to sleep at a time: a small fraction of the shortest batch. If all workers have orders in
+  /// advance, a quarter of the time that these take, since some may have been carried out already; but not if
+  /// workers are on other nodes (`serves`), which also wait for this rank to send them the model.
   double nap(bool serves) const;
 
  private:

@@ -108,14 +108,11 @@ void HogbatchReplay::computeGradients(const ExecSpace& space, std::int64_t versi
 void HogbatchReplay::change(const ExecSpace& space, const Decision& decision) {
   const auto found = _pending.find(decision.number);
   PARTITA_REQUIRE(found != _pending.end(), "an update without a gradient");
-  const HogbatchSection& section = _context.config.strategy.hogbatch;
-  ModelChange change;
+  ModelChange change = changeOf(_context.config, decision.in_place);
   change.gradient = found->second.gradient.data();
   change.parameters = found->second.parameters.data();
   change.rate = decision.rate;
   change.decay = decision.decay;
-  change.merge = decision.in_place ? ReplicaMerge::delta : section.merge;
-  change.update = section.update;
   if (device_is_host) {
     changeModel(change, change.rate, _stage.parameters().data(), _stage.masters().size());
   } else {
@@ -140,18 +137,16 @@ bool HogbatchReplay::run(const ExecSpace& space) {
     throw UserError("--replay: repeats a run from its beginning, not from a checkpoint");
   _context.clock.start();
   bool ended = false;
-  std::int64_t epoch = 0, done = 0;
+  std::int64_t epoch = 0;
   for (std::size_t i = 0; i < _decisions.size() && !ended; ++i) {
     const Decision& decision = _decisions[i];
     if (decision.epoch > epoch) { // a late change may follow changes of the next epoch
       ended = endEpoch(space, epoch, _progress.samples());
       epoch = decision.epoch;
-      done = 0;
     }
     alive();
     computeGradients(space, static_cast<std::int64_t>(i));
     change(space, decision);
-    if (decision.epoch == epoch) done = std::max(done, decision.first + decision.count);
   }
   if (!ended && !_decisions.empty()) ended = endEpoch(space, epoch, _progress.end(epoch));
   _context.clock.stop();

@@ -130,9 +130,19 @@ template <bool Shared, class Change>
 void changeBlocks(const Change& change, int rank, Real* model, std::int64_t size) {
   constexpr double golden = 0.618; // its multiples are far apart between 0 and 1
   const std::int64_t blocks = (size + block_values - 1) / block_values;
-  const double place = golden * std::max(rank, 0);
+  const double place = golden * rank;
   const auto first = static_cast<std::int64_t>((place - std::floor(place)) * static_cast<double>(blocks));
   runOnHost(BlockKernel<Shared, Change>{change, model, size, blocks, first}, blocks);
+}
+
+} // namespace
+
+namespace {
+
+/// A rank that stopped for long may have been given up, and another one may hold its lock.
+void release(std::int64_t* lock, int rank) {
+  std::int64_t holder = rank + 1;
+  __atomic_compare_exchange_n(lock, &holder, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 } // namespace
@@ -188,8 +198,7 @@ SharedModel::Progress SharedModel::progressOf(int rank, std::int64_t number) con
 }
 
 void SharedModel::freeLockOf(int rank) const {
-  std::int64_t holder = rank + 1;
-  __atomic_compare_exchange_n(_lock, &holder, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  release(_lock, rank);
 }
 
 std::int64_t SharedModel::read(Real* to) const {
@@ -203,16 +212,15 @@ void SharedModel::write(const Real* from) const {
 }
 
 Applied SharedModel::apply(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const {
-  if (change.rank < 0) return applyUnmarked(change, read, scale);
   Mark& mark = *markOf(change.rank);
   __atomic_store_n(&mark.begun, change.number + 1, __ATOMIC_SEQ_CST);
-  mark.applied = applyUnmarked(change, read, scale);
+  mark.applied = changed(change, read, scale);
   __atomic_store_n(&mark.ended, change.number + 1, __ATOMIC_RELEASE);
   return mark.applied;
 }
 
-Applied SharedModel::applyUnmarked(const ModelChange& change, std::int64_t read,
-                                   const StalenessScale& scale) const {
+Applied SharedModel::changed(const ModelChange& change, std::int64_t read,
+                             const StalenessScale& scale) const {
   Applied applied;
   applied.staleness = version() - read;
   const double factor = scale.factor(applied.staleness);
@@ -226,7 +234,7 @@ Applied SharedModel::applyUnmarked(const ModelChange& change, std::int64_t read,
 }
 
 SharedModel::Lock::Lock(const SharedModel& model, bool wanted, int rank)
-    : _held(wanted ? model._lock : nullptr) {
+    : _held(wanted ? model._lock : nullptr), _rank(rank) {
   if (_held == nullptr) return;
   Waiting waiting({WaitedFor::Kind::any, "lock of the model"}); // answers others: the holder may have stopped
   for (std::int64_t free = 0;
@@ -241,11 +249,11 @@ std::unique_ptr<SharedModel::Lock> SharedModel::Lock::unlessHeld(const SharedMod
   if (wanted &&
       !__atomic_compare_exchange_n(model._lock, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
     return nullptr;
-  return std::unique_ptr<Lock>(new Lock(wanted ? model._lock : nullptr));
+  return std::unique_ptr<Lock>(new Lock(wanted ? model._lock : nullptr, 0));
 }
 
 SharedModel::Lock::~Lock() {
-  if (_held != nullptr) __atomic_store_n(_held, 0, __ATOMIC_RELEASE);
+  if (_held != nullptr) release(_held, _rank);
 }
 
 } // namespace partita

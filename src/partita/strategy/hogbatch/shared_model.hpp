@@ -18,7 +18,7 @@ struct ModelChange {
   double rate = 0.0, decay = 0.0;
   ReplicaMerge merge = ReplicaMerge::delta;
   SharedUpdate update = SharedUpdate::relaxed;
-  int rank = -1;           ///< of the worker; negative: its progress is not marked
+  int rank = 0;            ///< of the worker
   std::int64_t number = 0; ///< of the batch
 };
 
@@ -63,7 +63,7 @@ class SharedModel {
     Applied applied; ///< if `ended`
   };
   Progress progressOf(int rank, std::int64_t number) const;
-  /// Frees the lock if a rank that has died holds it.
+  /// Frees the lock if this rank holds it.
   void freeLockOf(int rank) const;
 
   /// Excludes all other holders of a lock.
@@ -79,14 +79,15 @@ class SharedModel {
     Lock& operator=(const Lock&) = delete;
 
    private:
-    explicit Lock(std::int64_t* held) : _held(held) {}
-    std::int64_t* _held;
+    Lock(std::int64_t* held, int rank) : _held(held), _rank(rank) {}
+    std::int64_t* _held; ///< null: nothing is locked
+    int _rank;
   };
 
  private:
   struct Mark; ///< of a rank, in the window
   Mark* markOf(int rank) const;
-  Applied applyUnmarked(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const;
+  Applied changed(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const;
 
   std::int64_t* _version;
   std::int64_t* _lock; ///< 1 + rank of the holder; 0: free

@@ -71,7 +71,10 @@ WorkerForecast::WorkerForecast(const RunConfig& config, const CostTask& task, co
                                std::int64_t ranks, const Cluster& cluster) {
   const MixTask known = mixTask(task, deck, cluster);
   _mix = workerMix(config, ranks, known, cluster);
-  _forecast = forecastOf(_mix);
+  RunConfig apart = config;
+  if (apart.strategy.hogbatch.rule == WorkerRule::synchronous)
+    apart.strategy.hogbatch.rule = WorkerRule::adaptive;
+  _forecast = forecastOf(_mix, workerMix(apart, ranks, known, cluster));
   _timed = knowsWorkers(ranks, known, cluster);
 }
 

@@ -200,7 +200,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10, help="seconds of training per combination and round")
     parser.add_argument("--decks", nargs="+", choices=[*DECKS, *QUICK], help=f"networks (default: {' '.join(DECKS)})")
     parser.add_argument("--files", nargs="+", default=[], help="decks to measure; without --decks, only these")
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="changes to all decks")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="changes to all decks, but not for the calibration")
     parser.add_argument("--strategies", nargs="+", choices=list(strategies(2)), help="default: all")
     parser.add_argument("--noise", type=float, default=15, help="percent by which times of the same work may differ")
     parser.add_argument("--quick", action="store_true", help="calibrate too briefly for reliable numbers")

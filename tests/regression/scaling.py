@@ -109,8 +109,13 @@ class Scaling(support.RunTest):
                 for number, line in enumerate(lines, 1):
                     self.assertTrue(line.startswith(launches), line)
                     words = line.split("\t")
-                    self.assertEqual(words[-2:], ["-d", str(series / f"ranks2-{number}")])
+                    self.assertEqual(words[-3:], ["-d", str(series / f"ranks2-{number}"), "--overwrite"])
                     self.assertIn("strategy/stages=2", words)
+                (series / "ranks2-1").mkdir()
+                (series / "ranks2-1" / "summary.json").write_text("{}")
+                calls.write_text("")  # the job is requeued after its first run
+                subprocess.run(["bash", series / "ranks2.sh"], check=True, env={**os.environ, **environment})
+                self.assertEqual(calls.read_text().splitlines(), lines[1:])
                 self.assertEqual(support.run(*words[words.index("train") :], "-n").returncode, 0)
 
     def test_refusals(self):

@@ -194,14 +194,19 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   const UncountedWaits uncounted;
   const auto start = Clock::now();
   const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
-  const Evaluation result =
-      evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set, {}, trained);
+  Evaluation result =
+      evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);
+  const bool joined = trained == _context.grid.plan().stages;
+  if (!joined) {
+    result.accuracy.resize(static_cast<std::size_t>(trained));
+    result.loss.resize(static_cast<std::size_t>(trained));
+  }
   EvaluationReport report;
   report.stage = number;
   report.epoch = (step + per_epoch - 1) / per_epoch;
   report.step = step;
   report.run_step = _context.length.runStep(position);
-  report.joined = trained == _context.grid.plan().stages;
+  report.joined = joined;
   report.stage_accuracy = result.accuracy;
   report.stage_loss = result.loss;
   _context.observer.onEvaluation(report);

@@ -110,38 +110,4 @@ TEST_CASE("A small GPT is that of PyTorch, its loss and all gradients", "[gradie
   }
 }
 
-TEST_CASE("Sequences may be shorter than planned, and then give what they give as a part", "[gradient]") {
-  auto torch = reference("gpt.txt");
-  RunConfig config;
-  config.network = smallGpt();
-  for (const bool recompute : {false, true}) {
-    config.network.layers[1].recompute = recompute;
-    const Partition partition = planPartition(config, planNetwork(config.network, {5}, 7), 7);
-    const std::vector<LayerPlan>& layers = partition.stages.front().layers;
-    Stage stage(partition.stages.front(), asStored(layers, torch["parameters"]), 3);
-    Tape tape = stage.makeTape(3);
-    Values gradients[2];
-    for (const bool shorter : {false, true}) {
-      // The last two of five tokens are left out, or get no gradient.
-      const std::int64_t positions = shorter ? 3 : 5;
-      Values in, slope;
-      for (std::size_t i = 0; i < 15; ++i) {
-        if (static_cast<std::int64_t>(i % 5) >= positions) continue;
-        in.push_back(torch["in"][i]);
-        for (std::size_t c = 0; c < 7; ++c)
-          slope.push_back(i % 5 < 3 ? std::sin(static_cast<double>(7 * i + c)) : 0.0);
-      }
-      const Matrix features = matrixOf(3, positions, in);
-      const Matrix out = stage.forward(space, {}, features, tape).real();
-      CHECK(out.extent(1) == static_cast<std::size_t>(positions * 7));
-      CHECK(std::abs(valuesOf(out)[0] - torch["out"][0]) < tolerance);
-      const Matrix grad = stage.outputGradient(out);
-      assign(grad, slope);
-      stage.backward(space, {}, features, tape, grad, Matrix());
-      gradients[shorter ? 1 : 0] = valuesOf(stage.gradients());
-    }
-    CHECK(relativeError(gradients[1], gradients[0]) < tolerance);
-  }
-}
-
 } // namespace partita::test::reference

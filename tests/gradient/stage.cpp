@@ -120,7 +120,7 @@ class LocalLoss {
                  output = _tape.output().real();
     _loss->evaluate(space, logits, targets(), 0.25, grad, _score);
     _stage.backwardHead(space, {}, output, _head_tape, grad);
-    const Matrix output_gradient = _stage.outputGradient(output);
+    const Matrix output_gradient = _stage.outputGradient(_tape.rows);
     _stage.addReconstruction(space, {}, _in, output, 0.25, output_gradient);
     _stage.backward(space, {}, _in, _tape, output_gradient, Matrix());
     return packedOf(_plan.allLayers(), valuesOf(_stage.gradients()));

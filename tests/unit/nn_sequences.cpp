@@ -36,14 +36,12 @@ class Alone {
     _layer->bind({_parameters, _gradients});
   }
 
-  /// The outputs for rows of `columns` values, which may belong to a shorter sequence.
-  Values forward(const Values& in, std::int64_t columns, Pass pass = {}) {
-    const auto rows = static_cast<std::int64_t>(in.size()) / columns;
-    const std::int64_t share = _plan.inputs() / columns;
+  Values forward(const Values& in, Pass pass = {}) {
+    const auto rows = static_cast<std::int64_t>(in.size()) / _plan.inputs();
     pass.work = Vector("partita::test::work", static_cast<std::size_t>(_plan.workValues(rows)));
-    const Matrix out = makeMatrix("partita::test::out", rows, _plan.outputs() / share),
-                 saved = makeMatrix("partita::test::saved", rows, _plan.savedValues() / share);
-    _layer->forward(space, pass, matrixOf(rows, columns, in), out, saved);
+    const Matrix out = makeMatrix("partita::test::out", rows, _plan.outputs()),
+                 saved = makeMatrix("partita::test::saved", rows, _plan.savedValues());
+    _layer->forward(space, pass, matrixOf(rows, _plan.inputs(), in), out, saved);
     return valuesOf(out);
   }
 
@@ -68,9 +66,9 @@ TEST_CASE("A position of attention does not see later positions", "[nn]") {
   constexpr std::int64_t positions = 150, width = 12, seen = 90;
   Alone attention(planOf(spec, {positions, width}));
   Values in = normals(positions * width, 3);
-  const Values before = attention.forward(in, positions * width);
+  const Values before = attention.forward(in);
   for (std::size_t i = seen * width; i < in.size(); ++i) in[i] = -5.0 * in[i];
-  const Values after = attention.forward(in, positions * width);
+  const Values after = attention.forward(in);
   CHECK(Values(before.begin(), before.begin() + seen * width) ==
         Values(after.begin(), after.begin() + seen * width));
   CHECK(differenceOf(before, after) > 0.1);
@@ -88,21 +86,6 @@ TEST_CASE("Norms of any width leave room in the scratch of a team", "[nn]") {
   CHECK(threadsOfGroup(2 * 768) == (sizeof(Real) == 4 ? 4 : 3));
 }
 
-TEST_CASE("Layers take sequences shorter than planned", "[nn]") {
-  constexpr std::int64_t positions = 80, width = 8, shorter = 40;
-  for (const char* type : {"attention", "layer-norm", "rms-norm", "dense"}) {
-    INFO(type);
-    LayerSpec spec = layer(type);
-    spec.attention.heads = 2;
-    spec.dense.units = width;
-    Alone alone(planOf(spec, {positions, width}));
-    const Values in = normals(positions * width, 3);
-    const Values whole = alone.forward(in, positions * width),
-                 part = alone.forward(Values(in.begin(), in.begin() + shorter * width), shorter * width);
-    CHECK(differenceOf(part, Values(whole.begin(), whole.begin() + shorter * width)) < 1e-6);
-  }
-}
-
 TEST_CASE("Attention keeps nothing as large as positions x positions", "[nn]") {
   LayerSpec spec = layer("attention");
   spec.attention.heads = 4;
@@ -116,7 +99,7 @@ TEST_CASE("Dropout drops its share, keeps the mean, and passes all on outside tr
   spec.dropout.rate = 0.25;
   Alone dropout(planOf(spec, {400, 50}));
   const Values ones(20000, 1.0);
-  const Values out = dropout.forward(ones, 20000);
+  const Values out = dropout.forward(ones);
   double sum = 0.0, dropped = 0.0;
   for (const double value : out) {
     sum += value;
@@ -127,7 +110,7 @@ TEST_CASE("Dropout drops its share, keeps the mean, and passes all on outside tr
   CHECK(sum / 20000 == Approx(1.0).margin(0.015));
   Pass inference;
   inference.training = false;
-  CHECK(dropout.forward(ones, 20000, inference) == ones);
+  CHECK(dropout.forward(ones, inference) == ones);
 }
 
 TEST_CASE("Masks are a function of seed, step, row of the batch and layer", "[nn]") {
@@ -140,17 +123,17 @@ TEST_CASE("Masks are a function of seed, step, row of the batch and layer", "[nn
   Pass pass;
   pass.seed = 7;
   pass.step = 3;
-  const Values whole = first.forward(ones, 33, pass);
-  CHECK(whole == first.forward(ones, 33, pass));
-  CHECK(whole != second.forward(ones, 33, pass));
+  const Values whole = first.forward(ones, pass);
+  CHECK(whole == first.forward(ones, pass));
+  CHECK(whole != second.forward(ones, pass));
   pass.first_row = 4; // the share of another replica, or a later microbatch
-  CHECK(first.forward(Values(2 * 33, 1.0), 33, pass) == Values(whole.begin() + 4 * 33, whole.end()));
+  CHECK(first.forward(Values(2 * 33, 1.0), pass) == Values(whole.begin() + 4 * 33, whole.end()));
   pass.first_row = 0;
   pass.step = 4;
-  CHECK(whole != first.forward(ones, 33, pass));
+  CHECK(whole != first.forward(ones, pass));
   pass.step = 3;
   pass.seed = 8;
-  CHECK(whole != first.forward(ones, 33, pass));
+  CHECK(whole != first.forward(ones, pass));
 }
 
 } // namespace partita::test::nn_sequences

@@ -122,16 +122,6 @@ TEST_CASE("The dropout mask of a slice of each sample is that part of the whole'
   }
 }
 
-TEST_CASE("A sequence shorter than planned has the same mask, in a slice too", "[nn]") {
-  constexpr std::int64_t rows = 3, width = 13, shorter = 4;
-  const LayerPlan plan = dropoutPlan({6, width});
-  Dropout whole(plan), all(plan, wholeOf(plan.in)), slice(plan, {{6, width}, {0, 5}, {6, 7}});
-  const Values expected = masked(whole, rows, {shorter, width});
-  CHECK(masked(all, rows, {shorter, width}) == expected);
-  CHECK(masked(slice, rows, {shorter, 7}) ==
-        partOf(expected, {{rows * shorter, width}, {0, 5}, {rows * shorter, 7}}));
-}
-
 TEST_CASE("The dropout mask of a block of places is that part of the whole's", "[nn]") {
   constexpr std::int64_t rows = 3;
   for (const TensorSlice& slice :

@@ -133,13 +133,10 @@ void Embedding::addTokenGradients(const ExecSpace& space, const Pass& pass, cons
 template <class Stored>
 void Embedding::addPositionGradients(const ExecSpace& space, const Pass& pass, std::int64_t rows,
                                      std::int64_t row_values, const Stored* grad_out) const {
-  // A call may have shorter sequences than the plan.
-  const std::int64_t end = std::min(_places.end * _width, row_values),
-                     columns = std::max(std::int64_t{0}, end - _places.begin * _width);
   const Vector gradient = _positions.gradient(space, pass.accumulate);
-  if (!pass.accumulate) Kokkos::deep_copy(space, gradient, Real(0)); // for positions beyond shorter sequences
-  sumColumns(space, "partita::Embedding::position_gradient", rows, columns,
-             ValuesOf<Stored>{grad_out + _places.begin * _width, row_values}, gradient.data(), true);
+  sumColumns(space, "partita::Embedding::position_gradient", rows, _places.size() * _width,
+             ValuesOf<Stored>{grad_out + _places.begin * _width, row_values}, gradient.data(),
+             pass.accumulate);
   _positions.storeGradient(space);
 }
 

@@ -91,7 +91,6 @@ Group::Memory Group::memoryOf(const Pass& pass, const TypedMatrix& out, const Ma
   Real*& place = _plan.spec.recompute ? scratch : kept;
   memory.body = _body.tapeIn(place, rows, _residual ? TypedMatrix() : out);
   memory.shortcut = _shortcut.tapeIn(place, rows, TypedMatrix());
-  memory.body.columns = memory.shortcut.columns = out.columns;
   if (_residual && needsArgument(_plan.spec.activation)) {
     memory.argument = place;
     place += out.size();

@@ -55,10 +55,9 @@ struct Pass {
   }
 };
 
-/// A layer maps [rows, inputs] to [rows, outputs]. Sequences may be shorter in a call than in the plan; the
-/// number of positions follows from the columns of the input. A layer owns no memory: the stage binds its
-/// part of the flat parameter and gradient buffers and passes in what is saved per batch, so that many
-/// batches can be in flight at once.
+/// A layer maps [rows, inputs] to [rows, outputs]. It owns no memory: the stage binds its part of the flat
+/// parameter and gradient buffers and passes in what is saved per batch, so that many batches can be in
+/// flight at once.
 class Layer {
  public:
   virtual ~Layer() = default;

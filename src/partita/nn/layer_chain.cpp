@@ -135,9 +135,9 @@ void LayerChain::forward(const ExecSpace& space, const Pass& whole_pass, const T
   TypedMatrix from = storedInput(space, pass, in);
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const bool with_next = i + 1 < _layers.size() && _has_interior[i + 1]; // a halo and the layer after it
-    const TypedMatrix needed = with_next ? outputOf(tape, i, in) : from;
+    const TypedMatrix needed = with_next ? tape.output(i) : from;
     if (with_next) ++i;
-    const TypedMatrix to = outputOf(tape, i, in);
+    const TypedMatrix to = tape.output(i);
     const Matrix saved = topRows(tape.saved[i], tape.rows);
     if (wanted && _begin[i + 1] > _begin[i]) wanted(space, _begin[i], _begin[i + 1]);
     unpack(space, i, false);
@@ -149,7 +149,6 @@ void LayerChain::forward(const ExecSpace& space, const Pass& whole_pass, const T
     roundTo(space, _numbers.parameters.precision, to);
     from = to;
   }
-  tape.columns = from.columns;
 }
 
 /// A layer and the exchange before it, whose messages travel while the layer computes its interior.
@@ -235,7 +234,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& whole_pass, const 
     if (!input_wanted && i < _first_trained) break;
     TypedMatrix before; // stays empty if nothing needs the gradient
     if (i > 0 && (input_wanted || i > _first_trained)) {
-      before = shaped(_stored[i - 1], work[next].data(), _layers[i]->inputs(), in);
+      before = TypedMatrix(_stored[i - 1], work[next].data(), in.rows, _layers[i]->inputs());
     } else if (i == 0 && input_wanted) {
       before = grad_in;
     }
@@ -243,7 +242,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& whole_pass, const 
       _exchanges[i]->backward(space, pass, grad.real(), before.real(), Travel::arrive);
       travels = false;
     } else {
-      const TypedMatrix from = i == 0 ? first : outputOf(tape, i - 1, in), to = outputOf(tape, i, in);
+      const TypedMatrix from = i == 0 ? first : tape.output(i - 1), to = tape.output(i);
       travels =
           backwardLayer(space, pass, i, {from, to, topRows(tape.saved[i], tape.rows), grad, before}, ready);
     }

@@ -15,11 +15,12 @@ struct Tape {
   std::vector<Matrix> saved;        ///< the same
   std::vector<TypedRows> memory;    ///< of the outputs, if the tape owns it
   std::int64_t rows = 0;            ///< of the current batch
-  std::int64_t columns = 0;         ///< of its last output: fewer than planned if sequences are shorter
 
-  TypedMatrix output() const {
-    return TypedMatrix(outputs.back().precision, outputs.back().data, rows, columns);
+  TypedMatrix output(std::size_t layer) const {
+    const TypedMatrix& all = outputs[layer];
+    return TypedMatrix(all.precision, all.data, rows, all.columns);
   }
+  TypedMatrix output() const { return output(outputs.size() - 1); }
 };
 
 /// Consecutive layers, over consecutive parts of a flat parameter and a flat gradient buffer.
@@ -49,9 +50,8 @@ class LayerChain {
   /// empty. Advances `memory` by the amount used.
   Tape tapeIn(Real*& memory, std::int64_t rows, const TypedMatrix& out) const;
 
-  /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape; both are narrower if sequences
-  /// are shorter than planned. `in` may be `Real` where layers read 16 bits: it is then converted at the
-  /// front of the scratch.
+  /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape. `in` may be `Real` where
+  /// layers read 16 bits: it is then converted at the front of the scratch.
   void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Tape& tape,
                const ParametersWanted& wanted = {}) const;
   /// Does a backward pass leave dJ/doutput, stored like the output, as it is?
@@ -86,14 +86,6 @@ class LayerChain {
   TypedMatrix storedInput(const ExecSpace& space, Pass& pass, const TypedMatrix& in) const;
   TypedMatrix storedGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& gradient,
                              void* room) const;
-  /// Converts `values` columns of the plan to the columns of a call with input `in`, whose sequences may be
-  /// shorter.
-  TypedMatrix shaped(Precision precision, void* data, std::int64_t values, const TypedMatrix& in) const {
-    return TypedMatrix(precision, data, in.rows, values * in.columns / inputs());
-  }
-  TypedMatrix outputOf(const Tape& tape, std::size_t layer, const TypedMatrix& in) const {
-    return shaped(_stored[layer], tape.outputs[layer].data, _layers[layer]->outputs(), in);
-  }
 
   std::vector<std::unique_ptr<Layer>> _layers;
   std::vector<const ExchangeLayer*> _exchanges; ///< the exchanges in `_layers`; null: other layers

@@ -162,10 +162,6 @@ Matrix Stage::outputGradient(std::int64_t rows) const {
   return gradientFor(TypedMatrix(Precision::single, nullptr, rows, outputs())).real();
 }
 
-Matrix Stage::outputGradient(const TypedMatrix& output) const {
-  return gradientFor(TypedMatrix(Precision::single, nullptr, output.rows, output.columns)).real();
-}
-
 TypedMatrix Stage::gradientFor(const TypedMatrix& output) const {
   const std::int64_t room = output.rows * roomOf(output.columns, output.precision);
   PARTITA_REQUIRE(room <= static_cast<std::int64_t>(_work[0].size()),
@@ -203,7 +199,7 @@ Stage::GradientReady Stage::shifted(const GradientReady& ready, std::int64_t by)
 
 void Stage::backwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, const Tape& tape,
                          const Matrix& grad_logits, const GradientReady& ready) {
-  _head.backward(space, completed(pass), out, tape, grad_logits, outputGradient(out), _work,
+  _head.backward(space, completed(pass), out, tape, grad_logits, outputGradient(out.extent(0)), _work,
                  shifted(ready, _plan.storedBeforeHead()));
 }
 

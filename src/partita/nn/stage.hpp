@@ -79,7 +79,6 @@ class Stage {
 
   /// The work buffer in which a loss leaves dJ/doutput for `backward`, [rows, outputs()].
   Matrix outputGradient(std::int64_t rows) const;
-  Matrix outputGradient(const TypedMatrix& output) const; ///< of its shape, if sequences are shorter
   /// The same buffer for a gradient that is stored like the output.
   TypedMatrix gradientFor(const TypedMatrix& output) const;
 

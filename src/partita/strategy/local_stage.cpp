@@ -186,7 +186,7 @@ void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const 
                                 const Stage::GradientReady& ready) {
   TypedMatrix grad = grad_out;
   if (reencode != nullptr) {
-    const Matrix before = stage.outputGradient(on.output());
+    const Matrix before = stage.outputGradient(on.output().rows);
     if (grad_out.half()) copyValues(space, grad_out, before);
     const Matrix to = perLabel(before), from = grad_out.half() ? to : perLabel(grad_out.real());
     reencode->backward(space, pass, to, to, topRows(on.posterior, static_cast<std::int64_t>(to.extent(0))),

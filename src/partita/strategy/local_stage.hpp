@@ -19,7 +19,9 @@ struct JoinedTape : Tape {
   Matrix posterior;
 
   /// What the next stage gets: the output, or its re-encoding.
-  TypedMatrix joinedOutput() const { return encoded.empty() ? output() : encoded.shaped(rows, columns); }
+  TypedMatrix joinedOutput() const {
+    return encoded.empty() ? output() : encoded.shaped(rows, output().columns);
+  }
 };
 
 /// One stage on this rank with all that belongs to it: its loss, the labels of the cut after it, its place in

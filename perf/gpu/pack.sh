@@ -27,7 +27,7 @@ cp perf/gpu/{run.sh,run.py,peer.py} "$kit"
 # Open MPI finds its plugins and texts through the variables that run.sh sets.
 cp "$(readlink -f "$(command -v mpirun)")" "$kit/bin/mpirun"
 cp "$(readlink -f "$(command -v orted)")" "$kit/bin/orted"
-library=$(PATH=$PATH:/sbin:/usr/sbin awk '/libmpi\.so\.40/ {print $NF; exit}' <<<"$(ldconfig -p)")
+library=$(awk '/libmpi\.so\.40/ {print $NF; exit}' <<<"$(PATH=$PATH:/sbin:/usr/sbin && ldconfig -p)")
 plugins=$(find "$(dirname "$(readlink -f "$library")")" -name mca_btl_self.so -print -quit)
 cp -rL "$(dirname "$plugins")" "$kit/plugins"
 mkdir -p "$kit/share"

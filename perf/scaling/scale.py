@@ -108,7 +108,7 @@ def submit(arguments, ranks):
     for folder in folders:  # a job that is requeued begins again with its first run
         done = shlex.quote(os.path.join(os.path.abspath(folder), "summary.json"))
         command = line[0].replace("@TRAIN@", shlex.join(train_command(arguments, ranks, folder)))
-        commands.append(f"[ -e {done} ] || {command.lstrip()}")
+        commands.append(f"if [ ! -e {done} ]; then\n{command}\nfi")
     text = text.replace(line[0], "\n".join(commands)).replace("@RANKS@", str(ranks))
     job = os.path.join(arguments.folder, f"ranks{ranks}.sh")
     with open(job, "w", encoding="utf-8") as file:

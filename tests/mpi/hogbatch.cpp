@@ -335,8 +335,6 @@ TEST_CASE("Who is left after a loss has the groups, counts and unequal speeds of
   strategy.hogbatch.slowdown = {2, 3, 5};
   HogbatchState before;
   before.groups.resize(2);
-  before.groups[0].lanes = 2;
-  before.groups[0].lanes_done = 1; // the other half of the group's batch is that of the lost worker
   before.groups[1].size = 64;
   before.workers.resize(3);
   for (int worker = 0; worker < 3; ++worker)
@@ -350,8 +348,6 @@ TEST_CASE("Who is left after a loss has the groups, counts and unequal speeds of
   };
   const HogbatchState one = without({2});
   REQUIRE(one.groups.size() == 2);
-  CHECK(one.groups[0].lanes == 1);
-  CHECK(one.groups[0].lanes_done == 0);
   REQUIRE(one.workers.size() == 2);
   CHECK(one.workers[1].updates == 2);
   CHECK(withoutWorkers(strategy, {2}).hogbatch.slowdown == std::vector<std::int64_t>{2, 5});
@@ -364,7 +360,6 @@ TEST_CASE("Who is left after a loss has the groups, counts and unequal speeds of
 
   const HogbatchState replica = without({3});
   REQUIRE(replica.groups.size() == 1);
-  CHECK(replica.groups[0].lanes_done == 1);
 }
 
 } // namespace partita::test::hogbatch

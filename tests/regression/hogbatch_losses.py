@@ -111,6 +111,16 @@ class Losses(hogbatch.RunOfWorkers):
             job.signal(signal.SIGTERM, [ranks[rank] for rank in range(3)])
             self.assertIn("stopped (SIGTERM)", job.finish().stdout)
 
+    def test_death_on_the_node_of_rank_0(self):
+        """Other workers are on another node, and get the model by messages."""
+        with self.job("run/epochs=100000", "run/evaluate_every=0", environment={"PARTITA_LINKS": "node=2"}) as job:
+            ranks = job.all_ranks()
+            job.until(lambda: "step" in job.said(), "training")
+            job.signal(signal.SIGKILL, [ranks[1]])
+            job.until(lambda: "samples/s" in job.said().partition("continuing with 2 workers")[2], "steps of the others")
+            job.signal(signal.SIGTERM, [ranks[rank] for rank in (0, 2, 3)])
+            self.assertIn("stopped (SIGTERM)", job.finish().stdout)
+
     def test_death_during_a_new_start(self):
         """The run goes on with the last worker, or ends within seconds, whatever run/watchdog says."""
         for delay in (0.0, 0.01, 0.02, 0.04, 0.08):

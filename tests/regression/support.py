@@ -9,6 +9,7 @@ import csv
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -204,6 +205,7 @@ def main():
     """Ends the process: 0 all passed, 1 some failed, 77 nothing could be tested."""
     global _app
     _app = os.path.abspath(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if a script runs the tests in the background
     program = unittest.main(module="__main__", argv=[sys.argv[0], "-v", *sys.argv[2:]], exit=False)
     result = program.result
     if not result.wasSuccessful() or result.testsRun == 0:

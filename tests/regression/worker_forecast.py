@@ -52,6 +52,18 @@ class WorkerForecasts(support.RunTest):
             self.assertIn(row["better"], row["ways"])
             self.assertGreaterEqual(row["gain"], 1)
 
+    def test_synchronous(self):
+        """It has no bounds of batches, so those of the other rules need not fit."""
+        for batch in (8, 64, 600):
+            with self.subTest(batch=batch):
+                found, = self.predict("--ranks", 3, "--cluster", self.cluster(1000, 4000), "strategy/rule=synchronous",
+                                      f"training/batch={batch}")
+                self.assertEqual(found["price_of_balance"], 1)
+                self.assertEqual(found["staleness_max"], 0)
+                self.assertGreater(found["ways"]["asynchronous"]["progress"], 0)
+        told = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 3, "strategy/rule=synchronous")
+        self.assertNotIn("as with the first batches", told.stdout)
+
     def test_the_table(self):
         result = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 3, "--cluster", self.cluster(1000, 100000),
                      "strategy/rule=fixed", "data/samples=60000")

@@ -81,7 +81,11 @@ TEST_CASE("A description of a cluster is written as it is read", "[plan]") {
   CHECK(cluster.timing("known", 99).seconds_per_update == 3e-9);
   CHECK(cluster.timing("known", 1234).seconds_per_update == 2e-9);
   // A row that says how large the network is comes before one of the deck that does not.
-  cluster.networks = {{"known", 4e-9, 0, 0}, {"", 5e-9, 0, 1234}};
+  cluster.networks = {{"known", 4e-9, 7, 0, 0, 6e-9}, {"", 5e-9, 0, 1234}};
+  CHECK(cluster.timing("known", 1234).seconds_per_update == 6e-9);
+  CHECK(cluster.timing("known", 1234).spatial_layers == 7);
+  REQUIRE(cluster.worker("known", 1234, 2) != nullptr);
+  CHECK(cluster.worker("known", 1234, 2)->samples_per_second == 1e5);
   CHECK(cluster.timing("known", 1234).seconds_per_sample == 5e-9);
   CHECK(cluster.timing("known", 99).seconds_per_sample == 4e-9);
   REQUIRE(read.links.rows.size() == cluster.links.rows.size());

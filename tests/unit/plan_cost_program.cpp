@@ -374,8 +374,8 @@ TEST_CASE("Runs refine a description until its predictions agree", "[cost]") {
   CostTask task = model.task();
   task.timing = cluster.timing("", task.program->parameters());
   CHECK(cluster.networks.size() == 1);
-  Cluster several =
-      truth; // decks with the same network, and a row that does not say how large its network is
+  // Decks with the same network, and a row that does not say how large its network is.
+  Cluster several = truth;
   several.networks = {known, known, {"deck", 1.0}};
   several.networks[0].deck = "one";
   several.networks[1].deck = "other";

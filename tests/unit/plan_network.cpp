@@ -71,7 +71,7 @@ TEST_CASE("Networks that do not fit are refused", "[plan]") {
   pooled.type = "global-average-pool";
   CHECK(messageOf([&] {
           planNetwork(network({wide_image, pooled, dense(0)}), {1, 1024, 1024}, 3);
-        }) == "network/layers: the layers would have more than 10^12 outputs per sample");
+        }) == "network/layers: the layers would have more than 10^11 outputs per sample");
   CHECK(messageOf([] {
           planNetwork(network({dense(0), dense(0)}), {4}, 3);
         }) == "network/layers[0] has no units; only the last layer takes them from the number of classes");

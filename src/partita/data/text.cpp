@@ -56,12 +56,15 @@ class Merger {
       _next[i] = i + 1;
       _before[i] = i - 1; // wraps around for the first one, which has none before it
     }
+    std::vector<Offer> room;
+    room.reserve(text.size());
+    _offers = Offers(std::greater<>(), std::move(room));
     for (std::size_t i = 0; i + 1 < text.size(); ++i) offer(i);
   }
 
   /// Memory needed per byte of the text, with the result.
   static constexpr std::size_t bytes_at_once =
-      2 * sizeof(std::int32_t) + 2 * sizeof(std::size_t) + sizeof(Offer);
+      2 * sizeof(std::int32_t) + 2 * sizeof(std::size_t) + 2 * sizeof(Offer); // a merge may add two for one
 
   std::vector<std::int32_t> run() {
     while (!_offers.empty()) {
@@ -75,6 +78,8 @@ class Merger {
   }
 
  private:
+  using Offers = std::priority_queue<Offer, std::vector<Offer>, std::greater<>>;
+
   void offer(std::size_t place) {
     const std::size_t second = _next[place];
     if (second >= _tokens.size()) return;
@@ -101,7 +106,7 @@ class Merger {
   const Made& _made;
   std::vector<std::int32_t> _tokens; ///< at the position of their first byte; -1: part of an earlier one
   std::vector<std::size_t> _next, _before;
-  std::priority_queue<Offer, std::vector<Offer>, std::greater<>> _offers;
+  Offers _offers;
 };
 
 } // namespace

@@ -6,8 +6,6 @@
 #include "partita/nn/initialise.hpp"
 #include "partita/nn/token_order.hpp"
 
-#include <algorithm>
-
 namespace partita {
 
 namespace {

@@ -3,6 +3,8 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layers/table.hpp"
 
+#include <cmath>
+
 namespace partita {
 
 namespace {
@@ -110,16 +112,16 @@ double productOf(const std::vector<std::int64_t>& extents) {
 
 /// Beyond this, the byte counts of a stage and of a batch would overflow their integer type.
 void checkSize(const std::vector<LayerPlan>& layers) {
-  constexpr double most_parameters = 1e15, most_values = 1e12;
+  constexpr double most_parameters = 1e15, most_values = 1e11;
   double parameters = 0.0, values = 0.0;
   for (const LayerPlan* leaf : leavesOf(layers)) {
     for (const ParameterShape& shape : leaf->parameterShapes()) parameters += productOf(shape.extents);
-    values += productOf(leaf->out);
+    values += std::fabs(productOf(leaf->out)); // negative where a layer after such a large one overflows
   }
   if (parameters > most_parameters)
     throw UserError("network/layers: the network would have more than 10^15 parameters");
   if (values > most_values)
-    throw UserError("network/layers: the layers would have more than 10^12 outputs per sample");
+    throw UserError("network/layers: the layers would have more than 10^11 outputs per sample");
 }
 
 } // namespace

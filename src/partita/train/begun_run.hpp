@@ -8,6 +8,7 @@
 #include "partita/train/run_directory.hpp"
 #include "partita/train/setup.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 

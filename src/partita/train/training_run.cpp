@@ -231,7 +231,7 @@ void share(const Communicator& world, Continued& continued) {
   state.work = static_cast<MeetingState::Work>(facts[1]);
   state.evaluates = facts[2] != 0;
   state.position = {RunPhase::training, 0, facts[3]};
-  state.kept_step = facts[4]; // ranks that were in a meeting may have kept its step or not
+  state.kept_step = facts[4]; // an interrupted meeting may have set it on some ranks only
   broadcast(world, state.numbers);
   broadcast(world, state.parameters);
 }

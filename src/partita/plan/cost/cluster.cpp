@@ -21,22 +21,35 @@ NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters) 
     return parameters > 0 && row.parameters == parameters;
   };
   const auto same_name = [&](const NetworkTiming& row) { return !deck.empty() && row.deck == deck; };
+  const NetworkTiming* named =
+      first([&](const auto& one) { return same_name(one) && (one.parameters == 0 || parameters == 0); });
   const NetworkTiming* row = first([&](const auto& one) { return same_name(one) && same_size(one); });
   if (row == nullptr) row = first(same_size);
-  if (row == nullptr)
-    row = first([&](const auto& one) { return same_name(one) && (one.parameters == 0 || parameters == 0); });
-  return row == nullptr ? NetworkTiming() : *row;
+  if (row == nullptr) row = named;
+  if (row == nullptr) return {};
+  NetworkTiming timing = *row;
+  if (named != nullptr && timing.seconds_per_update == 0.0)
+    timing.seconds_per_update = named->seconds_per_update;
+  if (named != nullptr && timing.spatial_layers == 0) timing.spatial_layers = named->spatial_layers;
+  return timing;
 }
 
 const WorkerTiming* Cluster::worker(const std::string& deck, std::int64_t parameters,
                                     std::int64_t rank) const {
+  const auto of = [&](const std::string& name) -> const WorkerTiming* {
+    const auto found = std::find_if(workers.begin(), workers.end(),
+                                    [&](const auto& one) { return one.rank == rank && one.deck == name; });
+    return found == workers.end() ? nullptr : &*found;
+  };
+  bool is_it = true; // unless only other networks have that name
+  for (const NetworkTiming& network : networks) {
+    if (network.deck != deck || parameters == 0) continue;
+    is_it = network.parameters == 0 || network.parameters == parameters;
+    if (is_it) break;
+  }
+  const WorkerTiming* own = is_it ? of(deck) : nullptr;
   const std::string known = timing(deck, parameters).deck;
-  const bool is_another =
-      known.empty() && std::any_of(networks.begin(), networks.end(),
-                                   [&](const auto& network) { return network.deck == deck; });
-  for (const WorkerTiming& one : workers)
-    if (one.rank == rank && !is_another && one.deck == (known.empty() ? deck : known)) return &one;
-  return nullptr;
+  return own != nullptr || known.empty() ? own : of(known);
 }
 
 WorkerTiming workerTiming(std::int64_t small, double small_seconds, std::int64_t large,

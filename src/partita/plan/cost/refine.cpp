@@ -39,7 +39,7 @@ double computeFactor(const RunEvidence& evidence, Cluster cluster) {
 
 void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std::vector<std::string>& lines) {
   struct Found {
-    std::vector<double> before, now; // seconds per sample, which without a row depend on the batch of the run
+    std::vector<double> before, now, factors; // seconds per sample, which without a row depend on the batch
   };
   std::map<std::int64_t, Found> networks; // by number of parameters
   for (const RunEvidence& evidence : runs) {
@@ -48,14 +48,18 @@ void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
     double seconds = 0.0;
     for (const LayerTime& time : model.times()) seconds += time.perSample();
     found.before.push_back(seconds);
-    found.now.push_back(seconds * computeFactor(evidence, cluster));
+    found.factors.push_back(computeFactor(evidence, cluster));
+    found.now.push_back(seconds * found.factors.back());
   }
   for (const auto& [parameters, found] : networks) {
     const double now = typical(Typical::median, found.now);
     std::string name; // a run knows its number of parameters, but not which of several decks it was
     for (NetworkTiming& row : cluster.networks) {
       if (row.parameters != parameters) continue;
-      row.seconds_per_sample = now;
+      // Samples of another deck with this network may be larger.
+      row.seconds_per_sample = row.seconds_per_sample > 0.0
+                                   ? row.seconds_per_sample * typical(Typical::median, found.factors)
+                                   : now;
       name += (name.empty() || row.deck.empty() ? "" : ", ") + row.deck;
     }
     if (name.empty()) name = std::to_string(parameters) + " parameters";

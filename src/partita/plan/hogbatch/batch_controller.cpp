@@ -179,8 +179,8 @@ void BatchController::resplit() {
 
 void BatchController::restore(const std::vector<GroupState>& states) {
   if (states.size() != _states.size()) throw std::logic_error("the state of other workers");
-  for (std::size_t i = 0; i < _states.size();
-       ++i) { // lanes are those of this run, which may have other workers
+  // Lanes are those of this run, which may have other workers.
+  for (std::size_t i = 0; i < _states.size(); ++i) {
     const std::int64_t lanes = std::exchange(_states[i], states[i]).lanes;
     _states[i].lanes = lanes;
     _states[i].lanes_done = std::max<std::int64_t>(0, std::min(states[i].lanes_done, lanes - 1));

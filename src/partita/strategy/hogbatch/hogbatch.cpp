@@ -169,9 +169,10 @@ WorkOrder HogbatchTraining::nextMeeting(const ExecSpace& space) {
 
 /// After the loss of a rank: repeats the meeting that it interrupted. Returns whether the run ends here.
 bool HogbatchTraining::meetAgain(const ExecSpace& space) {
-  const MeetingState* const state = _context.meeting;
+  MeetingState* const state = _context.meeting;
   if (state == nullptr || !state->any() || state->work == MeetingState::Work::done) return false;
   if (_coordinator != nullptr) _coordinator->rest();
+  state->work = MeetingState::Work::begun;
   WorkOrder order;
   order.kind = WorkOrder::Kind::meet;
   order.step = state->position.step;

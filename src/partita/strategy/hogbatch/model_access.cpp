@@ -9,25 +9,25 @@ namespace partita {
 
 namespace {
 
-/// Parameters and gradients of a stage where the host can read and write them. They outlive the stage if the
-/// loss of a rank ends a wait while messages are under way.
+/// Parameters and gradients of a stage where the host can read and write them. Their memory lives as long as
+/// this object.
 class StageOnHost {
  public:
   explicit StageOnHost(Stage& stage) : _stage(stage), _buffers(buffersOf(stage)) {}
 
   std::int64_t size() const { return _stage.masters().size(); }
-  Real* parameters() const { return _buffers->parameters.data(); }
-  Real* gradients() const { return _buffers->gradients.data(); }
+  Real* parameters() const { return _buffers.parameters.data(); }
+  Real* gradients() const { return _buffers.gradients.data(); }
 
   /// Copies `parameters`, which the host has written, to the stage.
   void load(const ExecSpace& space) const {
     if (device_is_host) return;
-    Kokkos::deep_copy(space, _stage.parameters(), _buffers->parameters);
+    Kokkos::deep_copy(space, _stage.parameters(), _buffers.parameters);
     fence(space, "partita::StageOnHost::load");
   }
   /// Copies the stage's gradients to `gradients` for the host.
   void store(const ExecSpace& space) const {
-    if (!device_is_host) Kokkos::deep_copy(space, _buffers->gradients, _stage.gradients());
+    if (!device_is_host) Kokkos::deep_copy(space, _buffers.gradients, _stage.gradients());
     fence(space, "partita::StageOnHost::store");
   }
 
@@ -46,7 +46,7 @@ class StageOnHost {
   }
 
   Stage& _stage;
-  Lasting<Buffers> _buffers;
+  Buffers _buffers;
 };
 
 class WindowAccess final : public ModelAccess {
@@ -94,29 +94,29 @@ class WindowAccess final : public ModelAccess {
 class MessageAccess final : public ModelAccess {
  public:
   MessageAccess(const RunContext& context, Mailbox& mailbox, const Communicator& channel, Stage& stage)
-      : _context(context), _mailbox(mailbox), _channel(channel), _stage(stage) {}
+      : _context(context), _mailbox(mailbox), _channel(channel), _stage(StageOnHost(stage)) {}
 
   std::int64_t read(const ExecSpace& space) override {
     const Region region(space, "partita::MessageAccess::read", Phase::communication);
     Request values;
-    PARTITA_MPI(MPI_Irecv(_stage.parameters(), mpiCount(_stage.size()), mpiType<Real>(), 0,
+    PARTITA_MPI(MPI_Irecv(_stage->parameters(), mpiCount(_stage->size()), mpiType<Real>(), 0,
                           static_cast<int>(Tag::model), _channel.get(),
                           values.start({WaitedFor::Kind::message, "parameters of the model", 0})));
     _mailbox.send(0, Tag::model, ModelRequest{});
     values.wait();
     const auto reply = _mailbox.waitAny({Tag::model}, "version of the model").as<ModelReply>();
-    _stage.load(space);
+    _stage->load(space);
     return reply.applied.version;
   }
 
   Applied apply(const ExecSpace& space, const WorkOrder& order, std::int64_t read) override {
     const Region region(space, "partita::MessageAccess::apply", Phase::communication);
-    _stage.store(space);
+    _stage->store(space);
     _mailbox.send(0, Tag::model,
                   ModelRequest{ModelRequest::Kind::apply, order.rate, order.decay, read, order.number});
     Request gradients, parameters;
-    send(_stage.gradients(), gradients);
-    send(_stage.parameters(), parameters);
+    send(_stage->gradients(), gradients);
+    send(_stage->parameters(), parameters);
     gradients.wait();
     parameters.wait();
     return _mailbox.waitAny({Tag::model}, "changed model").as<ModelReply>().applied;
@@ -124,15 +124,15 @@ class MessageAccess final : public ModelAccess {
 
  private:
   void send(const Real* values, Request& request) {
-    PARTITA_MPI(MPI_Isend(values, mpiCount(_stage.size()), mpiType<Real>(), 0, static_cast<int>(Tag::model),
+    PARTITA_MPI(MPI_Isend(values, mpiCount(_stage->size()), mpiType<Real>(), 0, static_cast<int>(Tag::model),
                           _channel.get(), request.start({WaitedFor::Kind::taker, "result of a worker", 0})));
-    _context.grid.traffic.between_replicas += _stage.size() * static_cast<std::int64_t>(sizeof(Real));
+    _context.grid.traffic.between_replicas += _stage->size() * static_cast<std::int64_t>(sizeof(Real));
   }
 
   const RunContext& _context;
   Mailbox& _mailbox;
   const Communicator& _channel;
-  StageOnHost _stage;
+  Lasting<StageOnHost> _stage; ///< messages may be under way when the loss of a rank ends the training
 };
 
 } // namespace

@@ -79,6 +79,11 @@ bool ModelServer::finish(int rank, Client& client) {
   return true;
 }
 
+void ModelServer::forget(int rank) {
+  const auto client = _clients->find(rank);
+  if (client != _clients->end()) client->second.forgotten = true; // others use the shared memory
+}
+
 bool ModelServer::serve() {
   bool worked = false;
   while (const auto message = _mailbox.take(Tag::model)) {
@@ -96,7 +101,7 @@ bool ModelServer::serve() {
 void ModelServer::serveMeeting() {
   const auto waits = [this] {
     return std::any_of(_clients->begin(), _clients->end(), [](const auto& client) {
-      return !client.second.forgotten && (client.second.reads == 0 || client.second.sent.underWay());
+      return client.second.reads == 0 || client.second.sent.underWay();
     });
   };
   for (auto& [rank, client] : *_clients) client.reads = 0;

@@ -15,8 +15,8 @@ class ModelServer {
   ModelServer(const RunContext& context, Mailbox& mailbox, const Communicator& channel,
               const SharedModel& model, const std::vector<int>& ranks);
 
-  /// Ignores the worker from now on. What it has not changed yet stays unchanged.
-  void forget(int rank) { _clients->at(rank).forgotten = true; }
+  /// Ignores a worker, if it is one of them, from now on. What it has not changed yet stays unchanged.
+  void forget(int rank);
 
   /// Makes what progress it can now. Returns whether there was any.
   bool serve();

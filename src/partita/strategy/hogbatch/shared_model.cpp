@@ -135,10 +135,6 @@ void changeBlocks(const Change& change, int rank, Real* model, std::int64_t size
   runOnHost(BlockKernel<Shared, Change>{change, model, size, blocks, first}, blocks);
 }
 
-} // namespace
-
-namespace {
-
 /// A rank that stopped for long may have been given up, and another one may hold its lock.
 void release(std::int64_t* lock, int rank) {
   std::int64_t holder = rank + 1;

@@ -65,16 +65,25 @@ JsonObject useObject(const MeasuredUse& use) {
   return object;
 }
 
+/// The deck with an asynchronous rule. The bounds of a synchronous one have no effect, and need not fit.
+RunConfig atOwnPace(RunConfig config) {
+  HogbatchSection& section = config.strategy.hogbatch;
+  if (section.rule != WorkerRule::synchronous) return config;
+  section.rule = WorkerRule::adaptive;
+  for (const bool shared : {false, true}) {
+    const HogbatchSection::Bounds bounds = section.bounds(shared, config.training.batch);
+    if (bounds.start < bounds.lower || bounds.start > bounds.upper) section.rule = WorkerRule::fixed;
+  }
+  return config;
+}
+
 } // namespace
 
 WorkerForecast::WorkerForecast(const RunConfig& config, const CostTask& task, const std::string& deck,
                                std::int64_t ranks, const Cluster& cluster) {
   const MixTask known = mixTask(task, deck, cluster);
   _mix = workerMix(config, ranks, known, cluster);
-  RunConfig apart = config;
-  if (apart.strategy.hogbatch.rule == WorkerRule::synchronous)
-    apart.strategy.hogbatch.rule = WorkerRule::adaptive;
-  _forecast = forecastOf(_mix, workerMix(apart, ranks, known, cluster));
+  _forecast = forecastOf(_mix, workerMix(atOwnPace(config), ranks, known, cluster));
   _timed = knowsWorkers(ranks, known, cluster);
 }
 

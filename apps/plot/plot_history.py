@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Plots the training history of one run, or of several side by side.
 
-Reads RUNDIR/history.csv, which `partita train DECK -d RUNDIR` writes, and draws the loss of each stage, the
-accuracy of each stage and of the joined network (on the validation set if the deck has one, otherwise on the test set),
-and the learning rate. The picture of one run goes to
-RUNDIR/history.png; with several runs --output says where."""
+Reads RUNDIR/history.csv, which `partita train DECK -d RUNDIR` writes, and draws the loss of each stage, the accuracy of
+each stage and of the joined network, and the learning rate. Accuracies are those on the validation set, or on the test
+set if there is none. The picture of one run goes to RUNDIR/history.png; with several runs --output says where."""
 
 import argparse
 import math

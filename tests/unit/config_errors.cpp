@@ -154,6 +154,8 @@ const std::vector<BadDeck> wrong_combinations{
      "deck.toml:6:8: strategy/wire: 'hogbatch' needs wire 'float', not 'bf16'"},
     {hogbatch + "replicas = 2\n" + hogbatch_sgd, "deck.toml:6:12: strategy/replicas: with 'hogbatch' every "
                                                  "rank but the first is a worker (allowed 0 or 1)"},
+    {hogbatch + "microbatches = 2\n" + hogbatch_sgd,
+     "deck.toml:6:16: strategy/microbatches: 'hogbatch' does not divide batches (allowed 1)"},
     {hogbatch + hogbatch_sgd + "[run]\ntrace = 5",
      "deck.toml:10:9: run/trace: 'hogbatch' has no schedule to trace (allowed 0)"},
     {hogbatch + "speeds = [1, 4]\n" + hogbatch_sgd,

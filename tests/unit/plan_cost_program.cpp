@@ -173,6 +173,12 @@ TEST_CASE("Activations of frozen stages cross the link before the stage", "[cost
   const double first = 64 * 16 * 16 * 16 * 4, second = first / 4; // after pooling
   CHECK(sent.seconds + sent.hidden ==
         Approx((1e-6 + 1e-10 * first + 1e-3 + 1e-9 * second) / 3)); // within a node, and between two
+  CHECK(sent.hidden == 0.0);
+  cluster.overlap = 1.0;
+  const Exchange overlapped =
+      exchangeOf(modelOf(deck, cluster).predict(CostStrategy::sil_frozen, 3), ExchangeKind::stage);
+  CHECK(overlapped.hidden > 0.0);
+  CHECK(overlapped.seconds + overlapped.hidden == Approx(sent.seconds));
 }
 
 TEST_CASE("Stages of 16 bits send half as much, and sum gradients in float", "[cost][half]") {

@@ -39,7 +39,8 @@ double computeFactor(const RunEvidence& evidence, Cluster cluster) {
 
 void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std::vector<std::string>& lines) {
   struct Found {
-    std::vector<double> before, now, factors; // seconds per sample, which without a row depend on the batch
+    std::vector<double> before, now; // seconds per sample, which without a row depend on the batch of the run
+    std::vector<double> factors;
   };
   std::map<std::int64_t, Found> networks; // by number of parameters
   for (const RunEvidence& evidence : runs) {

@@ -27,7 +27,7 @@ struct HogbatchForecast {
   Course course;                 ///< by the rule of the deck, over enough epochs to settle
   double epoch_seconds = 0.0;    ///< of the whole training set, without evaluations
   double price_of_balance = 1.0; ///< time of an epoch over that with the first sizes; 1 in step
-  UseForecast asynchronous;      ///< by the rule of the deck, or the adaptive one if that is synchronous
+  UseForecast asynchronous;      ///< by the rule of the deck, or that of `at_own_pace` if it is synchronous
   UseForecast synchronous;       ///< all workers in step, with parts by speed
   UseForecast alone;             ///< the group that makes the most progress by itself
   WorkerUse best = WorkerUse::asynchronous;

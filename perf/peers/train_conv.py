@@ -19,7 +19,7 @@ try:
 except ImportError:
     sys.exit("train_conv.py: PyTorch is not installed; ./bootstrap bench makes an environment that has it")
 
-from train_mlp import ADAM_FORMS
+from train_mlp import ADAM_FORMS, halves
 
 CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch, as in apps/partita/bench_layers.cpp
     ("conv5x5_1_20_28", (1, 28, 28), 20, 5, 1, 0, 128),
@@ -141,7 +141,8 @@ def main():
         best = min(times, key=times.get)
         tell(name, times[best], f" {note}, {best}")
 
-    for ending, half in (("", False), ("_bf16", True)):
+    for half in halves():
+        ending = "_bf16" if half else ""
         for name, make, batch in (("lenet_b128", lenet, 128), ("resnet_b64", resnet, 64)):
             fastest(name + ending,
                     {f"Adam '{form}', {layout}": functools.partial(training_step, make, batch, options, order, half)

@@ -18,6 +18,8 @@ try:
 except ImportError:
     sys.exit("train_gpt.py: PyTorch is not installed; ./bootstrap bench makes an environment that has it")
 
+from train_mlp import halves
+
 TOKENS, POSITIONS, WIDTH, HEADS, LAYERS, BATCH = 30, 128, 256, 4, 6, 16
 
 
@@ -99,7 +101,8 @@ def main():
     print(f"PyTorch {torch.__version__}, {arguments.threads} thread(s), {torch.backends.cpu.get_cpu_capability()}")
     forms = {"single tensor": {"foreach": False}, "foreach": {"foreach": True}}
     results = {}
-    for name, half in (("gpt256_b16", False), ("gpt256_b16_bf16", True)):
+    for half in halves():
+        name = "gpt256_b16_bf16" if half else "gpt256_b16"
         if not name.startswith(arguments.only):
             continue
         times = {form: timed(gpt_step(half, **adam), arguments.seconds) for form, adam in forms.items()}

@@ -28,21 +28,24 @@ inline void require(bool condition, const std::string& what) {
 constexpr double longest = 2.0;
 
 /// Runs `action`. Returns true if it finishes and false if it rejects its input with UserError, whose
-/// messages must be single lines. Any other exception is a finding, and so is exceeding the time limit.
+/// messages must be single lines. Any other exception is a finding, and so is exceeding the time limit three
+/// times.
 template <class Action>
 bool accepted(Action action) {
-  const std::clock_t begin = std::clock();
-  bool refused = false;
-  try {
-    action();
-  } catch (const UserError& error) {
-    refused = true;
-    for (const std::string& message : error.messages())
-      require(!message.empty() && message.find('\n') == std::string::npos, "not one line: " + message);
+  for (int attempt = 1;; ++attempt) {
+    const std::clock_t begin = std::clock();
+    bool refused = false;
+    try {
+      action();
+    } catch (const UserError& error) {
+      refused = true;
+      for (const std::string& message : error.messages())
+        require(!message.empty() && message.find('\n') == std::string::npos, "not one line: " + message);
+    }
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    if (seconds < longest) return !refused;
+    require(attempt < 3, "took " + std::to_string(seconds) + " s");
   }
-  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-  require(seconds < longest, "took " + std::to_string(seconds) + " s");
-  return !refused;
 }
 
 /// A file in memory, because a disk would take most of the time of a short read.

@@ -200,7 +200,8 @@ TEST_CASE("Each sample is in one batch if workers get many short batches in adva
   CHECK(logged.decisions.size() == 602);
 }
 
-TEST_CASE("Orders and results of short batches share messages", "[hogbatch]") {
+TEST_CASE("Orders and results of short batches share messages",
+          "[hogbatch][sweep]") { // slow programs send more
   if (!hasSharedWorkers()) return;
   SmallRun run(everyone(), smallDeck(deckOf({"strategy/shared_workers=1", "training/batch=1"})));
   const MpiRecording recording;

@@ -72,9 +72,12 @@ class Campaign(support.RunTest):
         """Hash, history and seconds of the run without failures."""
         if self.key not in self.whole:
             folder = self.folder / "-".join(map(str, self.key))
-            begin = time.time()
-            summary = support.train(folder, self.deck, *self.overrides, ranks=self.ranks)
-            self.whole[self.key] = (summary["parameters_hash"], history(folder), time.time() - begin)
+            seconds = []
+            for _ in range(2):  # kills in the time of one that was halted would come after the end
+                begin = time.time()
+                summary = support.train(folder, self.deck, *self.overrides, ranks=self.ranks)
+                seconds.append(time.time() - begin)
+            self.whole[self.key] = (summary["parameters_hash"], history(folder), min(seconds))
         return self.whole[self.key]
 
     def job(self, before=None):

@@ -55,13 +55,16 @@ class Forecasts(support.RunTest):
         cluster = self.write("cluster.toml", CLUSTER)
         for name, (ranks, exposed, others) in VARIANTS.items():
             with self.subTest(name):
-                folder = self.folder / name
-                result = run("train", self.deck, *KEYS[name], f"run/cluster={cluster}", "run/epochs=1",
-                             "strategy/replicas=0", "-d", folder, ranks=ranks, environment=LATE)
-                self.assertEqual(result.returncode, 0, result.stderr)  # stages that learn little are warned about
-                self.assertRegex(result.stdout, r"predicted [0-9.e+-]+ ms per step, measured [0-9.e+-]+ ms \([+-]")
-                summary = summary_of(folder)
-                predicted, measured, error = (summary[key] for key in ("predicted", "measured", "prediction_error"))
+                for attempt in range(3):  # no rank waits for one that is never late, and LATE delays no sums
+                    folder = self.folder / f"{name}-{attempt}"
+                    result = run("train", self.deck, *KEYS[name], f"run/cluster={cluster}", "run/epochs=1",
+                                 "strategy/replicas=0", "-d", folder, ranks=ranks, environment=LATE)
+                    self.assertEqual(result.returncode, 0, result.stderr)  # stages that learn little are warned about
+                    self.assertRegex(result.stdout, r"predicted [0-9.e+-]+ ms per step, measured [0-9.e+-]+ ms \([+-]")
+                    summary = summary_of(folder)
+                    predicted, measured, error = (summary[key] for key in ("predicted", "measured", "prediction_error"))
+                    if all(measured["communication"][kind] > 0 for kind in exposed):
+                        break
                 self.assertEqual(predicted.keys(), {"step_s", "compute_s", "communication", "memory_bytes"})
                 self.assertEqual(measured.keys(), predicted.keys())
                 for cost, agreement in ((predicted, set()), (measured, {"other"})):

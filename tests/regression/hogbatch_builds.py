@@ -18,8 +18,8 @@ from support import run, summary_of
 
 SGD = ["optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/schedule=constant", "run/log_every=1000"]
 WORKERS = [*SGD, "strategy/kind=hogbatch"]
-# Batches take longer than the time slices of a busy machine; the second worker is four times as fast. Where the machine
-# is so busy that workers still wait for their turn, a test tries again with batches that take longer.
+# Batches take longer than the time slices of a busy machine; the second worker is four times as fast. A busy machine
+# halts workers for longer than that now and then, so a test tries again with batches that take longer.
 SLOW, FAST = 80, 20
 LONGER = 1, 4, 16
 UNEQUAL = ["strategy/lower=10", "strategy/upper=160", "run/epochs=10",
@@ -64,7 +64,7 @@ class TwoBuilds(support.RunTest):
         command = [os.environ.get("PARTITA_MPIEXEC", "mpiexec")]
         for ranks, program in parts:
             command += [*([":"] if len(command) > 1 else []), "-n", ranks, program, *arguments]
-        result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+        result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return summary_of(self.folder / name)
 
@@ -94,6 +94,7 @@ class TwoBuilds(support.RunTest):
 
     def test_shares_and_speed(self):
         """A shared worker of the first build, and a replica of the second that is four times as fast."""
+        wrong = []
         for longer in LONGER:
             overrides = [*UNEQUAL, f"strategy/slowdown=[{SLOW * longer}, {FAST * longer}]", "strategy/shared_workers=1"]
             summaries = {rule: self.train(f"{rule}-{longer}", 2, 1, *WORKERS, *overrides, f"strategy/rule={rule}")
@@ -104,18 +105,22 @@ class TwoBuilds(support.RunTest):
                 self.assertEqual(sum(worker["examples"] for worker in summary["workers"][1:]), 10 * 3000)
             if self.differs():
                 return  # what follows takes both builds for equally fast
-            busy = [summaries["fixed"]["workers"][1]["busy"], *(each["workers"][2]["busy"] for each in summaries.values())]
-            if min(busy) > 0.5:
-                break  # about 0.9 if nothing else runs
-        else:
-            self.fail(f"slow worker, fast one, adaptive one: busy for {busy} of the time")
-        # All batches begin with one size, so the slow worker makes less than half of the updates even if batches adapt.
+            wrong.append(self.oddities(summaries))
+            if not wrong[-1]:
+                return
+        self.fail("\n".join(map(str, wrong)))
+
+    def oddities(self, summaries):
+        """What does not fit a slow worker and a fast one. A machine that halts one of them for a while has the same effect."""
         fixed, adaptive = (summaries[rule]["update_share"][0] for rule in ("fixed", "adaptive"))
-        self.assertAlmostEqual(fixed, FAST / (SLOW + FAST), delta=0.1)
-        self.assertGreater(adaptive, fixed + 0.05)
-        self.assertLess(adaptive, 0.6)
         slow, fast = (worker["batch_last"] for worker in summaries["adaptive"]["workers"][1:])
-        self.assertGreater(fast, 1.5 * slow)
+        busy = [summaries["fixed"]["workers"][1]["busy"], *(each["workers"][2]["busy"] for each in summaries.values())]
+        expected = {f"busy for {busy} of the time": min(busy) > 0.5,  # about 0.9 if nothing else runs
+                    f"share of the slow worker: {fixed}": abs(fixed - FAST / (SLOW + FAST)) <= 0.1,
+                    # All batches begin with one size, so it makes less than half of the updates even if batches adapt.
+                    f"its share with adapted batches: {adaptive}": fixed + 0.05 < adaptive < 0.6,
+                    f"last batches: {slow}, {fast}": fast > 1.5 * slow}
+        return [text for text, holds in expected.items() if not holds]
 
     def test_both_builds_help(self):
         """Both work most of the time, rather than in turns. Speeds of separate runs vary too much to compare."""

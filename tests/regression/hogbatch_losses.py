@@ -71,6 +71,8 @@ class Losses(hogbatch.RunOfWorkers):
                     self.assertWhole(607, 60, folder)
                     lost = self.workers(folder)[victim]
                     self.assertEqual(lost["role"], role)
+                    if moment == "end" and "lost_step" not in lost:
+                        continue  # it had ended
                     self.assertGreaterEqual(lost["lost_step"], 0)
                     self.assertIn(f"rank {victim}: the worker is lost after step", result.stderr)
                     self.assertEqual(sum("lost_step" in worker for worker in self.workers(folder).values()), 1)
@@ -176,7 +178,7 @@ class Losses(hogbatch.RunOfWorkers):
 
     def test_stopped_worker(self):
         """A stopped worker is given up when all ranks meet, and ended with the job."""
-        with self.job("run/epochs=60", "run/watchdog=24") as job:
+        with self.job("run/epochs=60", "run/watchdog=24", "strategy/slowdown=[30, 30, 30]") as job:
             ranks = job.all_ranks()
             job.until(lambda: "epoch 3:" in job.said(), "training")
             job.signal(signal.SIGSTOP, [ranks[3]])

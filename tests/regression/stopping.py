@@ -158,23 +158,23 @@ class Stopping(support.RunTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("stopped (the time limit is near); without a run directory", complaints(result)[0])
 
-    def interrupt_twice(self, ranks):
-        """Exit code, and seconds from the first SIGINT to the end."""
+    def interrupt_twice(self, ranks, between):
+        """Exit code, and seconds from the first SIGINT to the end; `between` are those to the second one."""
         shutil.rmtree(self.kept, ignore_errors=True)
         with self.go_on(ranks, f"run/epochs={ENDLESS}") as job:
             self.until_under_way(job)
             processes = job.ranks().values()
             begin = time.time()
             job.signal(signal.SIGINT, processes)
-            job.wait(0.005)
+            job.wait(between)
             job.signal(signal.SIGINT, processes)
             return job.finish().returncode, time.time() - begin
 
     def test_second_interrupt(self):
         """Sometimes the run has stopped normally, or both signals have merged, before the second takes effect."""
         for ranks in (1, 2):
-            for _ in range(5):
-                code, seconds = self.interrupt_twice(ranks)
+            for between in (0.005, 0.01, 0.02, 0.04, 0.08):
+                code, seconds = self.interrupt_twice(ranks, between)
                 self.assertLess(seconds, support.within(5))
                 if code != 75:
                     break

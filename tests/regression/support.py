@@ -130,7 +130,8 @@ def checkpoints(folder):
     return {int(path.stem.split("-")[1]): path for path in sorted((folder / "checkpoints").glob("step-*.h5"))}
 
 
-ADVICE = ("OPENBLAS_CORETYPE", "was compiled without AVX2", "multiplies matrices with its own loops")
+ADVICE = ("OPENBLAS_CORETYPE", "was compiled without AVX2", "multiplies matrices with its own loops",
+          "converts them to float")
 
 
 def complaints(result):

@@ -31,18 +31,12 @@ class Watchdog(support.RunTest):
 
     def with_signal(self, number, rank, *overrides):
         """The end of a run in which one rank gets a signal midway, and the seconds from the signal to the end."""
-        job = uuid.uuid4().hex
-        process = support.start("train", self.deck, *LONG, *overrides, ranks=2,
-                                environment={"PARTITA_TEST_JOB": job})
-        self.addCleanup(process.kill)
-        self.wait_for(lambda: len(support.rank_processes(job)) == 2)
-        time.sleep(1.5)  # into the training
-        ranks = support.rank_processes(job)
-        self.assertIn(rank, ranks)
-        os.kill(ranks[rank], number)
+        job = Job("train", self.deck, *LONG, "run/log_every=1000", *overrides, ranks=2)
+        self.addCleanup(job.__exit__)
+        job.until(lambda: "step" in job.said(), "training")
+        job.signal(number, [job.all_ranks()[rank]])
         begin = time.time()
-        result = support.finish(process, timeout=60)
-        return result, time.time() - begin
+        return job.finish(60), time.time() - begin
 
     def assertReported(self, result, *parts):
         """Exit code 1, and a report of one rank that contains all of `parts`."""

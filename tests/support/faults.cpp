@@ -133,14 +133,14 @@ extern "C" int fsync(int file) {
   return result;
 }
 
-extern "C" int rename(const char* from, const char* to) {
+extern "C" int rename(const char* from, const char* to) noexcept {
   static const auto real = original<int (*)(const char*, const char*)>("rename");
   if (std::strcmp(fault().kind, "order") == 0)
     std::fprintf(stderr, "faults: %s %s\n", wasSynchronised(from) ? "synchronised" : "NOT synchronised", to);
   return real(from, to);
 }
 
-extern "C" int statvfs(const char* path, struct statvfs* found) {
+extern "C" int statvfs(const char* path, struct statvfs* found) noexcept {
   static const auto real = original<int (*)(const char*, struct statvfs*)>("statvfs");
   const int result = real(path, found);
   if (result == 0 && std::strcmp(fault().kind, "space") == 0 && std::strstr(path, "checkpoints") != nullptr)

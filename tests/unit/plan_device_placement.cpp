@@ -1,7 +1,7 @@
 #include "partita/config/user_error.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <limits>
 #include <numeric>
 
@@ -196,11 +196,10 @@ TEST_CASE("The limit of tasks without a plan is named", "[plan][placement]") {
 
 TEST_CASE("A thousand devices take no time", "[plan][placement][speed]") {
   const PlacementTask task = longChain(34);
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   const DevicePlan plan = placeLayers(task);
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  REQUIRE(std::clock() - begin < CLOCKS_PER_SEC / 2); // it takes a millisecond; the machine may be busy
   REQUIRE(plan.feasible);
-  REQUIRE(time.count() < 0.5); // it takes a millisecond; the machine may be busy
 }
 
 TEST_CASE("A fixed plan has its price, or none where it does not fit", "[plan][placement]") {

@@ -83,41 +83,44 @@ template <>
 struct Lanes<values_per_pack> : Pack<values_per_pack> {};
 #endif
 
+namespace detail {
+
+/// For fewer than 2 * `Count` channels.
+template <int Count, class Body>
+KOKKOS_INLINE_FUNCTION void forFewLanes(std::int64_t begin, std::int64_t end, const Body& body) {
+  if (begin + Count <= end) {
+    body(Lanes<Count>(), begin);
+    begin += Count;
+  }
+  if constexpr (Count > 1) forFewLanes<Count / 2>(begin, end, body);
+}
+
+} // namespace detail
+
 /// Calls body(lanes, first of them) for channels [begin, end), as many at a time as possible.
 template <class Body>
 KOKKOS_INLINE_FUNCTION void forLanes(std::int64_t begin, std::int64_t end, const Body& body) {
 #ifdef PARTITA_LANE_VECTORS
-  for (; begin + 16 <= end; begin += 16) body(Lanes<16>(), begin);
-  if (begin + 8 <= end) {
-    body(Lanes<8>(), begin);
-    begin += 8;
-  }
-  if (begin + 4 <= end) {
-    body(Lanes<4>(), begin);
-    begin += 4;
-  }
-  if (begin + 2 <= end) {
-    body(Lanes<2>(), begin);
-    begin += 2;
-  }
-#endif
+  constexpr int most = values_per_vector;
+  for (; begin + most <= end; begin += most) body(Lanes<most>(), begin);
+  detail::forFewLanes<most / 2>(begin, end, body);
+#else
   for (; begin < end; ++begin) body(Lanes<1>(), begin);
+#endif
 }
 
 /// The same for a body that may be called twice for a channel. If there are enough channels for a
 /// whole vector, the last vector overlaps the one before it, so that no channels are left to be
 /// taken one by one. On devices, as many channels as fit into a pack are taken together.
-template <class Body>
+template <int Most = values_per_vector, class Body>
 KOKKOS_INLINE_FUNCTION void coverLanes(std::int64_t begin, std::int64_t end, const Body& body) {
 #ifdef PARTITA_LANE_VECTORS
-  const auto cover = [&](auto lanes) {
-    constexpr int count = decltype(lanes)::count;
-    for (; begin + count <= end; begin += count) body(lanes, begin);
-    if (begin < end) body(lanes, end - count);
-  };
-  if (end - begin >= 16) return cover(Lanes<16>());
-  if (end - begin >= 8) return cover(Lanes<8>());
-  if (end - begin >= 4) return cover(Lanes<4>());
+  if (end - begin >= Most) {
+    for (; begin + Most <= end; begin += Most) body(Lanes<Most>(), begin);
+    if (begin < end) body(Lanes<Most>(), end - Most);
+    return;
+  }
+  if constexpr (Most > 4) return coverLanes<Most / 2>(begin, end, body);
 #else
   if (end - begin == values_per_pack) return body(Lanes<values_per_pack>(), begin);
 #endif

@@ -8,12 +8,11 @@ namespace partita {
 /// compilers do not support vector types.
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !defined(__HIPCC__)
-/// As many values as fit into 64 bytes; compilers split them if the processor's vectors are shorter.
-using SimdTile = Real __attribute__((vector_size(64)));
+using SimdTile = Real __attribute__((vector_size(vector_bytes)));
 /// The attributes follow the name: clang would ignore the alignment if it followed the type.
-using SimdTileInMemory __attribute__((vector_size(64), aligned(alignof(Real)), may_alias)) = Real;
+using SimdTileInMemory __attribute__((vector_size(vector_bytes), aligned(alignof(Real)), may_alias)) = Real;
 static_assert(alignof(SimdTileInMemory) == alignof(Real), "parts of rows are read from any place");
-constexpr std::int64_t lanes = 64 / sizeof(Real);
+constexpr std::int64_t lanes = values_per_vector;
 #else
 using SimdTile = Real;
 using SimdTileInMemory = Real;
@@ -71,11 +70,14 @@ template <bool Add>
 KOKKOS_INLINE_FUNCTION void product(std::int64_t rows, std::int64_t columns, std::int64_t depth,
                                     const Scattered& a, const Real* b, std::int64_t b_row, Real* c,
                                     std::int64_t c_row) {
+  constexpr int many = vector_registers / 4; // rows of two vectors, of which each needs a register
   std::int64_t j = 0;
-  for (; j + 4 * lanes <= columns; j += 4 * lanes)
-    detail::productStrip<Add, 4, 4>(rows, depth, a, b + j, b_row, c + j, c_row);
+  if constexpr (vector_registers > 16) {
+    for (; j + 4 * lanes <= columns; j += 4 * lanes)
+      detail::productStrip<Add, 4, 4>(rows, depth, a, b + j, b_row, c + j, c_row);
+  }
   for (; j + 2 * lanes <= columns; j += 2 * lanes)
-    detail::productStrip<Add, 8, 2>(rows, depth, a, b + j, b_row, c + j, c_row);
+    detail::productStrip<Add, many, 2>(rows, depth, a, b + j, b_row, c + j, c_row);
   for (; j + lanes <= columns; j += lanes)
     detail::productStrip<Add, 8, 1>(rows, depth, a, b + j, b_row, c + j, c_row);
   for (std::int64_t i = 0; i < rows && j < columns; ++i) {

@@ -65,6 +65,19 @@ using Team = Kokkos::TeamPolicy<ExecSpace>;
 /// registers.
 using LargeTeam = Kokkos::TeamPolicy<ExecSpace, Kokkos::LaunchBounds<1024>>;
 
+/// Vector registers of the processor for which this build is compiled. Compilers would keep longer vectors in
+/// memory, where each operation reads and writes them.
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64, vector_registers = 32;
+#elif defined(__AVX__)
+constexpr int vector_bytes = 32, vector_registers = 16;
+#elif defined(__aarch64__)
+constexpr int vector_bytes = 16, vector_registers = 32;
+#else
+constexpr int vector_bytes = 16, vector_registers = 16;
+#endif
+constexpr int values_per_vector = vector_bytes / static_cast<int>(sizeof(Real));
+
 constexpr int vector_lanes = 32; ///< threads of a device that share a row: a warp of CUDA, or less
 
 /// Teams of `threads` times `lanes` threads on a device, with scratch memory. On a host, teams of single

@@ -46,14 +46,16 @@ struct Runs {
 
   template <Move How>
   KOKKOS_INLINE_FUNCTION void move(const Real* from, Real* to) const {
-    std::int64_t done = 0;
-    for (; done + 16 <= length; done += 16) moveLanes<How, 16>(from + done, to + done);
-    for (; done + 8 <= length; done += 8) moveLanes<How, 8>(from + done, to + done);
-    for (; done + 4 <= length; done += 4) moveLanes<How, 4>(from + done, to + done);
-    for (; done < length; ++done) moveLanes<How, 1>(from + done, to + done);
+    moveFrom<How, values_per_vector>(0, from, to);
   }
 
  private:
+  template <Move How, int Count>
+  KOKKOS_INLINE_FUNCTION void moveFrom(std::int64_t done, const Real* from, Real* to) const {
+    for (; done + Count <= length; done += Count) moveLanes<How, Count>(from + done, to + done);
+    if constexpr (Count > 1) moveFrom<How, Count / 2>(done, from, to);
+  }
+
   template <Move How, int Count>
   KOKKOS_INLINE_FUNCTION void moveLanes(const Real* from, Real* to) const {
     for (std::int64_t run = 0; run < count; ++run) {

@@ -14,7 +14,7 @@ namespace partita::narrow {
 namespace {
 
 constexpr int most_vectors = 8; // whose sums stay in registers
-constexpr std::int64_t vector_length = 16;
+constexpr std::int64_t vector_length = values_per_vector;
 
 /// to[i] = factor(0) * from(0)[i] + ... for `Count` vectors of lanes, with `add` added to what is there.
 template <int Count, int Width, class Factor, class From>
@@ -96,7 +96,7 @@ struct SparseWeightGradient {
     const auto from = [&](std::int64_t i) { return at[i] + begin + k; };
     while (length - k >= vector_length)
       withCount<most_vectors>((length - k) / vector_length, [&](auto vectors) {
-        addScaledRows<vectors, 16>(count, factor, from, started, to + k);
+        addScaledRows<vectors, values_per_vector>(count, factor, from, started, to + k);
         k += vectors * vector_length;
       });
     for (; length - k >= 8; k += 8) addScaledRows<1, 8>(count, factor, from, started, to + k);
@@ -181,7 +181,7 @@ struct InputGradient {
       Real sums[most_vectors * vector_length];
       std::int64_t added = 0;
       withCount<most_vectors>((width - k) / vector_length, [&](auto vectors) {
-        addScaledRows<vectors, 16>(
+        addScaledRows<vectors, values_per_vector>(
             found.counts[window], [=](std::int64_t i) { return factors[i]; },
             [=](std::int64_t i) { return of_run + numbers[i] * outputs + k; }, false, sums);
         added = vectors * vector_length;

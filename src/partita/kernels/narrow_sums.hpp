@@ -2,42 +2,43 @@
 
 #include "partita/core/channels.hpp"
 
+#include <algorithm>
+
 namespace partita::narrow {
 
 #ifdef PARTITA_LANE_VECTORS
 
-/// What a tile of sums may take of the registers.
-#ifdef __AVX512F__
-constexpr int most_halves = 8;
-#else
-constexpr int most_halves = 2;
-#endif
+/// What a tile of sums for six windows may take of the registers, in halves of a vector of 16.
+constexpr int half_width = 8,
+              most_halves = std::max(1, vector_registers / 8 * values_per_vector / half_width);
 
 /// The same vector, held in a register. Otherwise compilers would read its number again for each vector that
 /// it is multiplied by, and loads would take longer than products.
 template <class Values>
 KOKKOS_FORCEINLINE_FUNCTION Values inRegister(Values values) {
-#ifdef __AVX512F__
-  if constexpr (sizeof(Values) == 64) asm("" : "+v"(values));
+#ifdef __AVX__
+  if constexpr (sizeof(Values) >= 32) asm("" : "+v"(values));
 #endif
   return values;
 }
 
-/// Sums for neighbouring outputs: vectors of 16, and half a vector if `Halves` is odd.
+/// Sums for neighbouring outputs: whole vectors, and half a vector of 16 if `Halves` is odd.
 template <int Halves>
 struct Sums {
-  static constexpr std::int64_t full = Halves / 2, half_width = 8, width = Halves * half_width;
-  static constexpr bool rest = Halves % 2 == 1;
-  Lanes<16>::Values wide[full > 0 ? full : 1];
-  Lanes<8>::Values last;
+  static constexpr std::int64_t width = Halves * half_width, length = values_per_vector,
+                                full = width / length;
+  static constexpr bool rest = width % length > 0;
+  using Wide = Lanes<values_per_vector>;
+  typename Wide::Values wide[full > 0 ? full : 1];
+  Lanes<half_width>::Values last;
 
   KOKKOS_FORCEINLINE_FUNCTION void load(const Real* from) {
-    for (std::int64_t i = 0; i < full; ++i) wide[i] = Lanes<16>::load(from + i * 16);
-    if (rest) last = Lanes<8>::load(from + full * 16);
+    for (std::int64_t i = 0; i < full; ++i) wide[i] = Wide::load(from + i * length);
+    if constexpr (rest) last = Lanes<half_width>::load(from + full * length);
   }
   KOKKOS_FORCEINLINE_FUNCTION void store(Real* to) const {
-    for (std::int64_t i = 0; i < full; ++i) Lanes<16>::store(to + i * 16, wide[i]);
-    if (rest) Lanes<8>::store(to + full * 16, last);
+    for (std::int64_t i = 0; i < full; ++i) Wide::store(to + i * length, wide[i]);
+    if constexpr (rest) Lanes<half_width>::store(to + full * length, last);
   }
   KOKKOS_FORCEINLINE_FUNCTION void storeSome(Real* to, std::int64_t count) const {
     Real all[width];
@@ -45,18 +46,18 @@ struct Sums {
     for (std::int64_t i = 0; i < count; ++i) to[i] = all[i];
   }
   KOKKOS_FORCEINLINE_FUNCTION void add(Real factor, const Sums& what) {
-    const auto factors = inRegister(factor - typename Lanes<16>::Values{});
+    const auto factors = inRegister(factor - typename Wide::Values{});
     for (std::int64_t i = 0; i < full; ++i) wide[i] += factors * what.wide[i];
-    if (rest) {
-      Lanes<8>::Values half;
+    if constexpr (rest) {
+      Lanes<half_width>::Values half;
       memcpy(&half, &factors, sizeof half);
       last += half * what.last;
     }
   }
   KOKKOS_FORCEINLINE_FUNCTION void dropNegative() {
-    const auto none = Lanes<16>::all(0);
+    const auto none = Wide::all(0);
     for (std::int64_t i = 0; i < full; ++i) wide[i] = wide[i] > none ? wide[i] : none;
-    if (rest) last = last > Lanes<8>::all(0) ? last : Lanes<8>::all(0);
+    if constexpr (rest) last = last > Lanes<half_width>::all(0) ? last : Lanes<half_width>::all(0);
   }
 };
 
@@ -64,7 +65,7 @@ struct Sums {
 template <int Halves = most_halves, class Body>
 KOKKOS_INLINE_FUNCTION void forStrips(std::int64_t first, std::int64_t outputs, const Body& body) {
   using S = Sums<Halves>;
-  for (; outputs - first > S::width - S::half_width; first += S::width) body(S(), first);
+  for (; outputs - first > S::width - half_width; first += S::width) body(S(), first);
   if constexpr (Halves > 1) forStrips<Halves - 1>(first, outputs, body);
 }
 

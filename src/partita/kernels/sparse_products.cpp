@@ -13,9 +13,10 @@ namespace partita {
 
 namespace {
 
-// One work item computes with 128 units: 8 groups of 16, whose sums stay in registers. Some columns of their
-// weights at a time are transposed, as many as fill a first-level cache.
-constexpr int group_units = 16, groups = 8, block_units = group_units * groups, block_columns = 64;
+// One work item computes with 8 groups of units, whose sums stay in registers. Some columns of their weights
+// at a time are transposed, as many as fill a first-level cache.
+constexpr int group_units = values_per_vector, groups = 8, block_units = group_units * groups,
+              block_columns = 64;
 constexpr std::int64_t fewest_units = block_units / 2; ///< for fewer, registers stay empty
 constexpr std::int64_t fewest_rows = 64;  ///< for fewer, transposing takes longer than the product
 constexpr std::int64_t zeros = 8;         ///< at least this many values for each that is set

@@ -14,9 +14,11 @@ namespace partita {
 #define PARTITA_FLATTEN
 #endif
 
-/// Sums over the places of a row, all computed by one thread. Sums of some neighbouring places are added up
-/// in double: a float sum of millions of equal values, such as the background of a volume, would be off by
-/// percents.
+/// Sums of this many places are added up in double: a float sum of millions of equal values, such as the
+/// background of a volume, would be off by percents.
+constexpr std::int64_t places_in_float = 1024;
+
+/// Sums over the places of a row, all computed by one thread.
 struct ChannelsOfThread {
   std::int64_t places, channels;
 
@@ -29,7 +31,7 @@ struct ChannelsOfThread {
     forLanes(0, channels, [&](auto lanes, std::int64_t first) {
       constexpr int width = decltype(lanes)::count;
       double total[width] = {};
-      for (std::int64_t begin = 0; begin < count; begin += in_float) {
+      for (std::int64_t begin = 0; begin < count; begin += places_in_float) {
         Real own[at_once][width] = {};
         forBlock(begin, count, [&](int k, std::int64_t place) {
           PARTITA_LANES
@@ -49,7 +51,7 @@ struct ChannelsOfThread {
     forLanes(0, channels, [&](auto lanes, std::int64_t first) {
       constexpr int width = decltype(lanes)::count;
       double total[width] = {}, other_total[width] = {};
-      for (std::int64_t begin = 0; begin < count; begin += in_float) {
+      for (std::int64_t begin = 0; begin < count; begin += places_in_float) {
         Real own[at_once][width] = {}, other[at_once][width] = {};
         forBlock(begin, count, [&](int k, std::int64_t place) {
           PARTITA_LANES
@@ -69,14 +71,13 @@ struct ChannelsOfThread {
   }
 
  private:
-  static constexpr int at_once = 4;              // independent partial sums
-  static constexpr std::int64_t in_float = 1024; // places
+  static constexpr int at_once = 4; // independent partial sums
 
   /// Calls add(k, place) for the places from `begin` on that are added up in float, where `k` is the partial
   /// sum.
   template <class Add>
   KOKKOS_INLINE_FUNCTION static void forBlock(std::int64_t begin, std::int64_t count, const Add& add) {
-    const std::int64_t end = count - begin < in_float ? count : begin + in_float;
+    const std::int64_t end = count - begin < places_in_float ? count : begin + places_in_float;
     std::int64_t place = begin;
     for (; place + at_once <= end; place += at_once)
       for (int k = 0; k < at_once; ++k) add(k, place + k);
@@ -125,12 +126,20 @@ struct ChannelsOfTeam {
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count / Width), [&](int pack) {
         const auto at = value(P(), first + std::int64_t{pack} * Width);
         const auto add = [](Real a, Real b) { return a + b; };
-        TwoOf<typename P::Values> own{P::all(0), P::all(0)};
-        for (std::int64_t place = lane; place < places; place += lanes) {
-          const auto more = at(place);
-          own = {P::map(add, own.first, more.first), P::map(add, own.second, more.second)};
+        constexpr std::int64_t block = lanes * places_in_float;
+        TwoOf<double> total[Width] = {};
+        for (std::int64_t begin = 0; begin < places; begin += block) {
+          const std::int64_t end = places - begin < block ? places : begin + block;
+          TwoOf<typename P::Values> own{P::all(0), P::all(0)};
+          for (std::int64_t place = begin + lane; place < end; place += lanes) {
+            const auto more = at(place);
+            own = {P::map(add, own.first, more.first), P::map(add, own.second, more.second)};
+          }
+          for (int k = 0; k < Width; ++k)
+            total[k] = {total[k].first + P::at(own.first, k), total[k].second + P::at(own.second, k)};
         }
-        for (int k = 0; k < Width; ++k) partial(k, lane, pack) = {P::at(own.first, k), P::at(own.second, k)};
+        for (int k = 0; k < Width; ++k)
+          partial(k, lane, pack) = {static_cast<Real>(total[k].first), static_cast<Real>(total[k].second)};
       });
     });
     member.team_barrier();

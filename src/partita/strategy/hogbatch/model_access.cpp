@@ -3,8 +3,6 @@
 #include "partita/comm/lasting.hpp"
 #include "partita/core/region.hpp"
 
-#include <type_traits>
-
 namespace partita {
 
 namespace {
@@ -13,40 +11,29 @@ namespace {
 /// this object.
 class StageOnHost {
  public:
-  explicit StageOnHost(Stage& stage) : _stage(stage), _buffers(buffersOf(stage)) {}
+  explicit StageOnHost(Stage& stage)
+      : _stage(stage), _parameters(Kokkos::create_mirror_view(PinnedSpace(), stage.parameters())),
+        _gradients(Kokkos::create_mirror_view(PinnedSpace(), stage.gradients())) {}
 
   std::int64_t size() const { return _stage.masters().size(); }
-  Real* parameters() const { return _buffers.parameters.data(); }
-  Real* gradients() const { return _buffers.gradients.data(); }
+  Real* parameters() const { return _parameters.data(); }
+  Real* gradients() const { return _gradients.data(); }
 
   /// Copies `parameters`, which the host has written, to the stage.
   void load(const ExecSpace& space) const {
     if (device_is_host) return;
-    Kokkos::deep_copy(space, _stage.parameters(), _buffers.parameters);
+    Kokkos::deep_copy(space, _stage.parameters(), _parameters);
     fence(space, "partita::StageOnHost::load");
   }
   /// Copies the stage's gradients to `gradients` for the host.
   void store(const ExecSpace& space) const {
-    if (!device_is_host) Kokkos::deep_copy(space, _buffers.gradients, _stage.gradients());
+    if (!device_is_host) Kokkos::deep_copy(space, _gradients, _stage.gradients());
     fence(space, "partita::StageOnHost::store");
   }
 
  private:
-  struct Buffers {
-    PinnedVector parameters, gradients; ///< of the stage if the device is the host
-  };
-  static Buffers buffersOf(Stage& stage) {
-    if constexpr (std::is_same_v<PinnedVector, Vector>) {
-      return {stage.parameters(), stage.gradients()};
-    } else {
-      const auto size = static_cast<std::size_t>(stage.masters().size());
-      return {PinnedVector("partita::StageOnHost::parameters", size),
-              PinnedVector("partita::StageOnHost::gradients", size)};
-    }
-  }
-
   Stage& _stage;
-  Buffers _buffers;
+  PinnedVector _parameters, _gradients; ///< those of the stage if the device is the host
 };
 
 class WindowAccess final : public ModelAccess {

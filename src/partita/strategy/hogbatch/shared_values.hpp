@@ -22,13 +22,6 @@
 namespace partita {
 
 #ifdef PARTITA_SHARED_VECTORS
-#if defined(__AVX512F__)
-constexpr int vector_bytes = 64;
-#elif defined(__AVX__)
-constexpr int vector_bytes = 32;
-#else
-constexpr int vector_bytes = 16;
-#endif
 /// As many values as one instruction of this build loads or stores.
 using RealVector [[gnu::vector_size(vector_bytes), gnu::may_alias]] = Real;
 

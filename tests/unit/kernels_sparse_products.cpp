@@ -79,11 +79,12 @@ TEST_CASE("Few rows, few units or few zeros are no sparse rows", "[sparse]") {
   const auto sparse = [](std::int64_t rows, std::int64_t every, std::int64_t units) {
     return isSparse(space, matrixOf(rows, 90, sparseValues(rows, 90, every, 1)), units);
   };
-  const std::int64_t threads = ExecSpace().concurrency(), units = 128 * threads; // for each thread some
+  const std::int64_t threads = ExecSpace().concurrency(), block = 8 * values_per_vector,
+                     units = block * threads; // a block for each thread
   CHECK(sparse(64, 20, units) == device_is_host);
   CHECK_FALSE(sparse(63, 20, units));
   CHECK_FALSE(sparse(64, 4, units));
-  CHECK_FALSE(sparse(64, 20, threads > 1 ? units - 128 : 63));
+  CHECK_FALSE(sparse(64, 20, threads > 1 ? units - block : block / 2 - 1));
 }
 
 TEST_CASE("Products of sparse rows are those of all values", "[sparse]") {

@@ -328,7 +328,7 @@ void Convolve::inputGradient(const ExecSpace& space, const Scratch& scratch, con
 
 std::string convolutionPath() {
   if (const std::string version = cudnn::version(); !version.empty()) return "cuDNN " + version;
-  return onednn::multiplies(Precision::single) ? "oneDNN " + onednn::version() : "Kokkos kernels";
+  return onednn::convolvesFloats() ? "oneDNN " + onednn::version() : "Kokkos kernels";
 }
 
 } // namespace partita

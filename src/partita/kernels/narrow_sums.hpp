@@ -29,16 +29,17 @@ struct Sums {
                                 full = width / length;
   static constexpr bool rest = width % length > 0;
   using Wide = Lanes<values_per_vector>;
+  using Half = Lanes<rest ? half_width : 1>;
   typename Wide::Values wide[full > 0 ? full : 1];
-  Lanes<half_width>::Values last;
+  typename Half::Values last;
 
   KOKKOS_FORCEINLINE_FUNCTION void load(const Real* from) {
     for (std::int64_t i = 0; i < full; ++i) wide[i] = Wide::load(from + i * length);
-    if constexpr (rest) last = Lanes<half_width>::load(from + full * length);
+    if constexpr (rest) last = Half::load(from + full * length);
   }
   KOKKOS_FORCEINLINE_FUNCTION void store(Real* to) const {
     for (std::int64_t i = 0; i < full; ++i) Wide::store(to + i * length, wide[i]);
-    if constexpr (rest) Lanes<half_width>::store(to + full * length, last);
+    if constexpr (rest) Half::store(to + full * length, last);
   }
   KOKKOS_FORCEINLINE_FUNCTION void storeSome(Real* to, std::int64_t count) const {
     Real all[width];
@@ -49,7 +50,7 @@ struct Sums {
     const auto factors = inRegister(factor - typename Wide::Values{});
     for (std::int64_t i = 0; i < full; ++i) wide[i] += factors * what.wide[i];
     if constexpr (rest) {
-      Lanes<half_width>::Values half;
+      typename Half::Values half;
       memcpy(&half, &factors, sizeof half);
       last += half * what.last;
     }
@@ -57,7 +58,7 @@ struct Sums {
   KOKKOS_FORCEINLINE_FUNCTION void dropNegative() {
     const auto none = Wide::all(0);
     for (std::int64_t i = 0; i < full; ++i) wide[i] = wide[i] > none ? wide[i] : none;
-    if constexpr (rest) last = last > Lanes<half_width>::all(0) ? last : Lanes<half_width>::all(0);
+    if constexpr (rest) last = last > Half::all(0) ? last : Half::all(0);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace partita::onednn {
@@ -92,6 +93,7 @@ struct CompiledConvolve {
   Step pack_in, pack_grad, unpack_out; ///< of values that are not used where they lie
   Step pack_weight, pack_weight_back, unpack_weight_gradient, add_weight_gradient;
   bool packs, unpacks;
+  bool plain = false;           ///< the library has only loops that are not compiled, which take very long
   Memory::desc weight;          ///< packed, for the sums
   std::size_t weight_bytes = 0; ///< of the largest packed weights
 
@@ -105,6 +107,8 @@ struct CompiledConvolve {
     const auto first = describeForward({in, formats.anyWeight(type), sums}, Memory::desc(), windows, false);
     const auto back = describeInputGradient({grad_in, formats.anyWeight(type), grad}, windows, first);
     const auto weights = describeWeightGradient({in, formats.anyWeight(Type::f32), grad}, windows, first);
+    for (const char* name : {first.impl_info_str(), back.impl_info_str(), weights.impl_info_str()})
+      plain = plain || std::string(name).rfind("ref", 0) == 0;
     weight = first.weights_desc();
     input_gradient = {
         dnnl::convolution_backward_data(back),
@@ -175,6 +179,7 @@ CompiledConvolve* compiled(const ConvolveCase& c) {
     } catch (const dnnl::error& error) {
       if (error.status != dnnl_unimplemented) throw;
     }
+    if (made && made->plain) made.reset();
     if (made && made->weight_bytes > static_cast<std::size_t>(c.plan.packedWeights()) * sizeof(Real))
       made.reset();
     return made;
@@ -202,10 +207,14 @@ struct Work {
 
 } // namespace
 
+bool convolvesFloats() {
+  static const bool usable = supports(dnnl::cpu_isa::avx2);
+  return usable;
+}
+
 bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t rows,
                const ConvolutionBlock* block, bool half) {
-  static const bool wide = supports(dnnl::cpu_isa::avx512_core);
-  if (!wide || rows == 0 || !plan.packable()) return false;
+  if (!convolvesFloats() || rows == 0 || !plan.packable()) return false;
   // For floats whose channels do not fill vectors, the library is slower than columns, and for values of
   // single places, products of floats are as fast.
   if (operandType(operands) == Type::f32 && (half || !plan.fillsVectors())) return false;
@@ -266,6 +275,10 @@ void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, R
 #else
 
 namespace partita::onednn {
+
+bool convolvesFloats() {
+  return false;
+}
 
 bool convolves(const ConvolutionPlan&, Precision, std::int64_t, const ConvolutionBlock*, bool) {
   return false;

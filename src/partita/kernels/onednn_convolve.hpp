@@ -15,6 +15,9 @@ struct ConvolveCase {
   bool half = false; ///< values, not weights, are stored in the precision of the operands, 16 bits
 };
 
+/// Is oneDNN there, and are its convolutions of floats compiled for this processor?
+bool convolvesFloats();
+
 /// Is oneDNN there and faster than columns for batches of `rows`, or for a block of their outputs? The answer
 /// follows from the shape and the instructions of the processor.
 bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t rows,

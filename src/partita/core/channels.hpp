@@ -87,7 +87,7 @@ namespace detail {
 
 /// For fewer than 2 * `Count` channels.
 template <int Count, class Body>
-KOKKOS_INLINE_FUNCTION void forFewLanes(std::int64_t begin, std::int64_t end, const Body& body) {
+KOKKOS_FORCEINLINE_FUNCTION void forFewLanes(std::int64_t begin, std::int64_t end, const Body& body) {
   if (begin + Count <= end) {
     body(Lanes<Count>(), begin);
     begin += Count;
@@ -113,7 +113,7 @@ KOKKOS_INLINE_FUNCTION void forLanes(std::int64_t begin, std::int64_t end, const
 /// whole vector, the last vector overlaps the one before it, so that no channels are left to be
 /// taken one by one. On devices, as many channels as fit into a pack are taken together.
 template <int Most = values_per_vector, class Body>
-KOKKOS_INLINE_FUNCTION void coverLanes(std::int64_t begin, std::int64_t end, const Body& body) {
+KOKKOS_FORCEINLINE_FUNCTION void coverLanes(std::int64_t begin, std::int64_t end, const Body& body) {
 #ifdef PARTITA_LANE_VECTORS
   if (end - begin >= Most) {
     for (; begin + Most <= end; begin += Most) body(Lanes<Most>(), begin);

@@ -99,9 +99,10 @@ struct SparseWeightGradient {
         addScaledRows<vectors, values_per_vector>(count, factor, from, started, to + k);
         k += vectors * vector_length;
       });
-    for (; length - k >= 8; k += 8) addScaledRows<1, 8>(count, factor, from, started, to + k);
-    for (; length - k >= 4; k += 4) addScaledRows<1, 4>(count, factor, from, started, to + k);
-    for (; k < length; ++k) addScaledRows<1, 1>(count, factor, from, started, to + k);
+    forLanes(k, length, [&](auto lanes, std::int64_t first) {
+      k = first;
+      addScaledRows<1, decltype(lanes)::count>(count, factor, from, started, to + k);
+    });
   }
 };
 

@@ -148,9 +148,11 @@ class BadData(support.RunTest):
                 file.truncate(1 << 40)
             begin = support.cpu_seconds()
             if deck is None:
-                self.assertRefused(run("train", path, timeout=support.within(20)), path, "is larger than 67108864 bytes")
+                result = run("train", path, timeout=support.within(20))
+                self.assertRefused(result, path, "is larger than 67108864 bytes")
             else:
-                self.assertRefused(run("train", deck, f"data/path={self.folder}", timeout=support.within(20)), path, "needs 1.10 TB of memory")
+                result = run("train", deck, f"data/path={self.folder}", timeout=support.within(20))
+                self.assertRefused(result, path, "needs 1.10 TB of memory")
             self.assertLess(support.cpu_seconds() - begin, support.slowed(5))
 
     def test_generators_asked_for_too_much(self):

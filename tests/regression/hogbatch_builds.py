@@ -111,7 +111,7 @@ class TwoBuilds(support.RunTest):
         self.fail("\n".join(map(str, wrong)))
 
     def oddities(self, summaries):
-        """What does not fit a slow worker and a fast one. A machine that halts one of them for a while has the same effect."""
+        """What does not fit a slow worker and a fast one. A machine that halts one for a while has the same effect."""
         fixed, adaptive = (summaries[rule]["update_share"][0] for rule in ("fixed", "adaptive"))
         slow, fast = (worker["batch_last"] for worker in summaries["adaptive"]["workers"][1:])
         busy = [summaries["fixed"]["workers"][1]["busy"], *(each["workers"][2]["busy"] for each in summaries.values())]

@@ -200,8 +200,7 @@ TEST_CASE("Each sample is in one batch if workers get many short batches in adva
   CHECK(logged.decisions.size() == 602);
 }
 
-TEST_CASE("Orders and results of short batches share messages",
-          "[hogbatch][sweep]") { // slow programs send more
+TEST_CASE("Orders and results of short batches share messages", "[hogbatch][speed]") {
   if (!hasSharedWorkers()) return;
   SmallRun run(everyone(), smallDeck(deckOf({"strategy/shared_workers=1", "training/batch=1"})));
   const MpiRecording recording;

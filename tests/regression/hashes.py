@@ -91,7 +91,7 @@ SAME = (("learned on 1", "learned on 2", "learned on 4"), ("learned, frozen on 1
         tuple(f"reconstruction on {ranks}" for ranks in (1, 2, 4)),
         ("joint alone", "only joint steps on 1", "only joint steps on 2", "only joint steps on 4"),
         ("images on 1", "images on 2"), ("text on 1", "text on 2"))
-# What every processor of the last ten years has, and no convolutions by oneDNN.
+# Kernels of OpenBLAS that every processor of the last ten years can run; oneDNN computes nothing.
 KERNELS = {"OPENBLAS_CORETYPE": "Haswell", "DNNL_MAX_CPU_ISA": "SSE41"}
 
 

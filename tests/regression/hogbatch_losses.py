@@ -71,8 +71,9 @@ class Losses(hogbatch.RunOfWorkers):
                     self.assertWhole(607, 60, folder)
                     lost = self.workers(folder)[victim]
                     self.assertEqual(lost["role"], role)
-                    if moment == "end" and "lost_step" not in lost:
-                        continue  # it had ended
+                    if moment == "end" and "lost_step" not in lost:  # it had ended
+                        self.assertNotIn(f"rank {victim}: the worker is lost", result.stderr)
+                        continue
                     self.assertGreaterEqual(lost["lost_step"], 0)
                     self.assertIn(f"rank {victim}: the worker is lost after step", result.stderr)
                     self.assertEqual(sum("lost_step" in worker for worker in self.workers(folder).values()), 1)

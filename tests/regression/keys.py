@@ -157,8 +157,8 @@ class Finished:
         return [event["name"] for event in sorted(mine, key=lambda event: event["ts"])]
 
     def live(self, of=max):
-        """The largest number of microbatches between their forward and their backward operation on rank 0, in the step
-        in which it is the largest, or in which it is the least."""
+        """The most microbatches between their forward and their backward operation on rank 0: in the step with the most
+        or, with `of=min`, in that with the fewest."""
         counts = list(itertools.accumulate(1 if name[0] == "F" else -1 for name in self.operations()))
         steps = self.summary["steps"]
         each = len(counts) // steps

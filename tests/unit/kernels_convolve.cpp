@@ -224,8 +224,8 @@ TEST_CASE("Gradients that are mostly zeros give those of plain loops", "[kernels
 
 /// The first rows decide whether zeros are left out.
 TEST_CASE("The gradient of weights has the same bits whether zeros are left out or not", "[kernels]") {
-  for (const Case& c :
-       {Case{{20, 8, 8}, 50, {{5}}}, Case{{21, 7, 9}, 33, {{5, 4}}, {{2}}, {{2}}, {{1, 2}}}}) {
+  for (const Case& c : {Case{{20, 8, 8}, 50, {{5}}}, Case{{11, 7, 9}, 33, {{5}}},
+                        Case{{21, 7, 9}, 33, {{5, 4}}, {{2}}, {{2}}, {{1, 2}}}}) {
     const ConvolutionPlan plan = planOf(c);
     constexpr std::int64_t zero_rows = 4, rows = 7;
     Operands x = operandsOf(plan, rows, Precision::single);

@@ -1,6 +1,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/data/order.hpp"
+#include "partita/kernels/onednn_convolve.hpp"
 #include "partita/kernels/onednn_products.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 #include "partita/strategy/stage_trainer.hpp"
@@ -133,7 +134,7 @@ TEST_CASE("A training step of a network on tokens allocates nothing either", "[s
 
 TEST_CASE("A training step that a library computes compiles and allocates nothing after the first two",
           "[strategy]") {
-  const bool by_library = onednn::multiplies(Precision::single);
+  const bool by_library = onednn::convolvesFloats();
   RunConfig config = parseDeck(R"([network]
 layers = [
   { type = "conv2d", channels = 16, kernel = 3, activation = "relu" },

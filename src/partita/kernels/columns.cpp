@@ -1,6 +1,6 @@
 #include "partita/kernels/columns.hpp"
 
-#include "partita/core/loops.hpp"
+#include "partita/core/channels.hpp"
 #include "partita/core/region.hpp"
 
 #include <cstring>
@@ -46,16 +46,12 @@ struct Runs {
 
   template <Move How>
   KOKKOS_INLINE_FUNCTION void move(const Real* from, Real* to) const {
-    moveFrom<How, values_per_vector>(0, from, to);
+    forLanes(0, length, [&](auto lanes, std::int64_t first) {
+      moveLanes<How, decltype(lanes)::count>(from + first, to + first);
+    });
   }
 
  private:
-  template <Move How, int Count>
-  KOKKOS_INLINE_FUNCTION void moveFrom(std::int64_t done, const Real* from, Real* to) const {
-    for (; done + Count <= length; done += Count) moveLanes<How, Count>(from + done, to + done);
-    if constexpr (Count > 1) moveFrom<How, Count / 2>(done, from, to);
-  }
-
   template <Move How, int Count>
   KOKKOS_INLINE_FUNCTION void moveLanes(const Real* from, Real* to) const {
     for (std::int64_t run = 0; run < count; ++run) {

@@ -8,7 +8,8 @@ namespace partita::narrow {
 
 #ifdef PARTITA_LANE_VECTORS
 
-/// What a tile of sums for six windows may take of the registers, in halves of a vector of 16.
+/// The most outputs of a tile, in halves of a vector of 16: the sums for six windows fit into the registers,
+/// except for doubles with SSE2.
 constexpr int half_width = 8,
               most_halves = std::max(1, vector_registers / 8 * values_per_vector / half_width);
 
@@ -22,7 +23,8 @@ KOKKOS_FORCEINLINE_FUNCTION Values inRegister(Values values) {
   return values;
 }
 
-/// Sums for neighbouring outputs: whole vectors, and half a vector of 16 if `Halves` is odd.
+/// Sums for neighbouring outputs: whole vectors and, where these have 16 values and `Halves` is odd, half a
+/// one.
 template <int Halves>
 struct Sums {
   static constexpr std::int64_t width = Halves * half_width, length = values_per_vector,

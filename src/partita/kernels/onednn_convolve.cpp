@@ -179,7 +179,7 @@ CompiledConvolve* compiled(const ConvolveCase& c) {
     } catch (const dnnl::error& error) {
       if (error.status != dnnl_unimplemented) throw;
     }
-    if (made && made->plain) made.reset();
+    if (made && made->plain && !multiplies(Precision::single)) made.reset();
     if (made && made->weight_bytes > static_cast<std::size_t>(c.plan.packedWeights()) * sizeof(Real))
       made.reset();
     return made;

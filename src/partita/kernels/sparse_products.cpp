@@ -16,7 +16,7 @@ namespace {
 // One work item computes with 8 groups of units, whose sums stay in registers. Some columns of their weights
 // at a time are transposed, as many as fill a first-level cache.
 constexpr int group_units = values_per_vector, groups = 8, block_units = group_units * groups,
-              block_columns = 64;
+              block_columns = (1 << 15) / (block_units * static_cast<int>(sizeof(Real)));
 constexpr std::int64_t fewest_units = block_units / 2; ///< for fewer, registers stay empty
 constexpr std::int64_t fewest_rows = 64;  ///< for fewer, transposing takes longer than the product
 constexpr std::int64_t zeros = 8;         ///< at least this many values for each that is set

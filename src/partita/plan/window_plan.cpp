@@ -153,7 +153,7 @@ std::int64_t ConvolutionPlan::copiedWeights() const {
 
 namespace {
 
-constexpr std::int64_t channel_lanes = 16; // of a vector register
+constexpr std::int64_t channel_lanes = 16; // of a vector register with AVX-512
 
 } // namespace
 
@@ -192,7 +192,7 @@ std::int64_t ConvolutionPlan::packedWeights() const {
 }
 
 bool ConvolutionPlan::narrow() const {
-  constexpr std::int64_t most_outputs = 64; // in the registers of a core
+  constexpr std::int64_t most_outputs = 64; // in the registers of a core with AVX-512
   return !plans_for_device && groups == 1 && out_channels <= most_outputs && !pointwise();
 }
 

@@ -27,7 +27,7 @@ KOKKOS_FORCEINLINE_FUNCTION Values inRegister(Values values) {
 /// one.
 template <int Halves>
 struct Sums {
-  static constexpr std::int64_t width = Halves * half_width, length = values_per_vector,
+  static constexpr std::int64_t width = std::int64_t{Halves} * half_width, length = values_per_vector,
                                 full = width / length;
   static constexpr bool rest = width % length > 0;
   using Wide = Lanes<values_per_vector>;

@@ -14,12 +14,13 @@ namespace partita {
 #define PARTITA_FLATTEN
 #endif
 
-/// Sums of this many places are added up in double: a float sum of millions of equal values, such as the
-/// background of a volume, would be off by percents.
+/// Sums of this many places are added up on their own, on hosts in double: one float sum of millions of equal
+/// values, such as the background of a volume, would be off by percents.
 constexpr std::int64_t places_in_float = 1024;
 
 /// Sums over the places of a row, all computed by one thread.
 struct ChannelsOfThread {
+  static constexpr int at_once = 4; ///< partial sums of a block
   std::int64_t places, channels;
 
   /// With at = value(pack, channel), calls take(channel, at(0) + at(1) + ...) for each channel.
@@ -71,8 +72,6 @@ struct ChannelsOfThread {
   }
 
  private:
-  static constexpr int at_once = 4; // independent partial sums
-
   /// Calls add(k, place) for the places from `begin` on that are added up in float, where `k` is the partial
   /// sum.
   template <class Add>
@@ -126,20 +125,22 @@ struct ChannelsOfTeam {
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count / Width), [&](int pack) {
         const auto at = value(P(), first + std::int64_t{pack} * Width);
         const auto add = [](Real a, Real b) { return a + b; };
-        constexpr std::int64_t block = lanes * places_in_float;
-        TwoOf<double> total[Width] = {};
-        for (std::int64_t begin = 0; begin < places; begin += block) {
+        constexpr std::int64_t block = lanes * (places_in_float / ChannelsOfThread::at_once);
+        std::int64_t begin = 0;
+        do {
           const std::int64_t end = places - begin < block ? places : begin + block;
           TwoOf<typename P::Values> own{P::all(0), P::all(0)};
           for (std::int64_t place = begin + lane; place < end; place += lanes) {
             const auto more = at(place);
             own = {P::map(add, own.first, more.first), P::map(add, own.second, more.second)};
           }
-          for (int k = 0; k < Width; ++k)
-            total[k] = {total[k].first + P::at(own.first, k), total[k].second + P::at(own.second, k)};
-        }
-        for (int k = 0; k < Width; ++k)
-          partial(k, lane, pack) = {static_cast<Real>(total[k].first), static_cast<Real>(total[k].second)};
+          for (int k = 0; k < Width; ++k) { // sums in double would take twice as many registers
+            const TwoValues before = begin == 0 ? TwoValues{0, 0} : partial(k, lane, pack);
+            partial(k, lane, pack) = {before.first + P::at(own.first, k),
+                                      before.second + P::at(own.second, k)};
+          }
+          begin += block;
+        } while (begin < places);
       });
     });
     member.team_barrier();

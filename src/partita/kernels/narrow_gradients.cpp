@@ -38,8 +38,7 @@ KOKKOS_FORCEINLINE_FUNCTION void addScaledRows(std::int64_t rows, const Factor& 
   for (std::int64_t row = 0; row < rows; ++row) {
     const Real own = factor(row);
     const Real* values = from(row);
-    for (std::int64_t v = 0; v < count; ++v)
-      sums[v] = multiplyAdd(own, L::load(values + v * width), sums[v]);
+    for (std::int64_t v = 0; v < count; ++v) sums[v] = multiplyAdd(own, L::load(values + v * width), sums[v]);
   }
   for (std::int64_t v = 0; v < count; ++v) L::store(to + v * width, sums[v]);
 }

@@ -15,7 +15,7 @@ class Schedules(support.RunTest):
         program = Path(support._app).parent / "partita_pipeline_schedules"
         if not program.exists():
             self.skipTest("built without PARTITA_ENABLE_BENCHMARKS")
-        # A busy machine lets ranks sleep longer; not all three times, one hopes.
+        # A busy machine lets ranks sleep longer, so the fastest of three turns counts.
         turns = [self.rows(program) for _ in range(3)]
         self.assertGreaterEqual(len(turns[0]), 5)
         for number, rows in enumerate(zip(*turns)):

@@ -70,8 +70,7 @@ template <bool Add>
 KOKKOS_INLINE_FUNCTION void product(std::int64_t rows, std::int64_t columns, std::int64_t depth,
                                     const Scattered& a, const Real* b, std::int64_t b_row, Real* c,
                                     std::int64_t c_row) {
-  constexpr int many =
-      vector_registers / 4; // rows of two vectors each, whose sums fill half of the registers
+  constexpr int many = vector_registers / 4; // rows of two vectors each: sums fill half of the registers
   std::int64_t j = 0;
   if constexpr (vector_registers > 16) {
     for (; j + 4 * lanes <= columns; j += 4 * lanes)

@@ -217,7 +217,8 @@ void measureDecks(const ExecSpace& space, const Communicator& world, const Bench
   showSharing(cluster);
 }
 
-/// Seconds of a training step of this many samples on this rank, while all ranks train.
+/// Seconds of a training step of this many samples on this rank, while all ranks but rank 0 train: that one
+/// waits, as it does in training.
 double stepOf(const ExecSpace& space, const Communicator& world, const RunConfig& deck, std::int64_t batch,
               const BenchSetting& setting, bool quick) {
   std::optional<BenchModel> model;
@@ -228,7 +229,7 @@ double stepOf(const ExecSpace& space, const Communicator& world, const RunConfig
     model.emplace(deck, loadData(deck.data, deck.run.seed, Need::everything), sized);
   });
   world.barrier();
-  return timeSteps(space, *model, quick).step;
+  return world.rank() == 0 ? 0.0 : timeSteps(space, *model, quick).step;
 }
 
 /// For a deck whose ranks are not in step: overhead and speed of each, by the steps of two batches. Rank 0,

@@ -10,16 +10,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <chrono>
 #include <cstdio>
-#include <fcntl.h>
-#include <filesystem>
 #include <limits>
 #include <numeric>
-#include <sys/file.h>
-#include <thread>
-#include <unistd.h>
 
 #include "commands.hpp"
 #include "result_file.hpp"
@@ -84,33 +77,6 @@ ScheduleEngine engineOf(const std::string& name) {
   const std::vector<std::string>& names = namesOf<ScheduleEngine>(); // the command line has checked it
   return static_cast<ScheduleEngine>(std::find(names.begin(), names.end(), name) - names.begin());
 }
-
-/// A lock that processes hold in turn while each replaces the same file. It is a lock of the folder, because
-/// the file itself need not exist and is another one afterwards. Gives up after ten seconds, or if the file
-/// system has no locks: without a lock, the worst is that a schedule has to be computed again.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& path) {
-    namespace fs = std::filesystem;
-    constexpr int attempts = 1000;
-    std::error_code ignored;
-    const fs::path target = fs::weakly_canonical(fs::absolute(path, ignored), ignored);
-    _folder = open(target.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (int i = 0; i < attempts && mustWait(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  ~FolderLock() {
-    if (_folder >= 0) close(_folder);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  /// Takes the lock if it is free. Returns whether another process holds it.
-  bool mustWait() const { return flock(_folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
-
-  int _folder = -1;
-};
 
 /// The schedules of a file, which need not exist yet. Several processes may use it at the same time.
 class CacheFile {

@@ -115,16 +115,18 @@ class StateFile {
       : _path(std::move(path)), _first(state_format + std::move(hash)), _rows(rows), _width(width) {
     if (_path.empty()) return;
     refuseOutput(_path, inputs);
-    constexpr std::uint64_t most_bytes = std::uint64_t{1} << 32;
-    if (regularFileExists(_path)) read(readTextFile(_path, most_bytes));
+    readStored();
   }
 
   const std::vector<double>& row(std::size_t i) const { return _rows[i]; }
   bool has(std::size_t i) const { return !_rows[i].empty(); }
   void set(std::size_t i, std::vector<double> values) { _rows[i] = std::move(values); }
 
-  void write() const {
+  /// Keeps the rows that others have added to the file meanwhile.
+  void write() {
     if (_path.empty()) return;
+    const FolderLock lock(_path);
+    readStored();
     OutputFile file(_path);
     file.write(_first + "\n");
     std::array<char, 40> number{};
@@ -141,6 +143,11 @@ class StateFile {
   }
 
  private:
+  void readStored() {
+    constexpr std::uint64_t most_bytes = std::uint64_t{1} << 32;
+    if (regularFileExists(_path)) read(readTextFile(_path, most_bytes));
+  }
+
   void read(const std::string& text) {
     std::istringstream lines(text);
     std::string line;

@@ -45,12 +45,25 @@ def belongs_to_run(folder, path):
     return os.path.isfile(path) and any(os.path.samefile(own, path) for own in files_of_run(folder))
 
 
+def in_another_run(output):
+    """Is the output in a run directory, with a name that belongs to the run?"""
+    for path in (os.path.abspath(output), os.path.realpath(output)):
+        folder = os.path.dirname(path)
+        for run in (folder, os.path.dirname(folder)):
+            if os.path.isdir(run) and has_name_of_run(run, output):
+                if any(os.path.basename(own) != "deck.toml" for own in files_of_run(run)):
+                    return True
+    return False
+
+
 def refuse_inputs(output, runs=(), files=()):
     """Refuses the name of a directory, of a file that is read, or of one that belongs to a run."""
     if os.path.isdir(output):
         raise RunError(f"{output}: is a directory")
     if any(belongs_to_run(run, output) for run in runs):
         raise RunError(f"{output}: is a file of the run itself")
+    if in_another_run(output):
+        raise RunError(f"{output}: has the name of a file of the run in this directory")
     if any(os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output) for path in files):
         raise RunError(f"{output}: is a file that this script reads")
 
@@ -113,6 +126,8 @@ def replace(content, target):
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # renamed before it is on the disk, it could be empty after a crash
         os.chmod(partial, mode)
         os.replace(partial, target)
     except BaseException:

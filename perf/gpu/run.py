@@ -93,7 +93,9 @@ class Kit:
 
     def keep(self, part, rows, ended):
         self.results[part] = {"ended": ended, "rows": rows}
-        self.file.write_text(json.dumps(self.results, indent=1) + "\n")
+        new = self.file.with_suffix(".json.new")  # the time limit may end the script while it writes
+        new.write_text(json.dumps(self.results, indent=1) + "\n")
+        os.replace(new, self.file)
 
 
 def mpirun(ranks):

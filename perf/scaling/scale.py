@@ -111,6 +111,8 @@ def submit(arguments, ranks):
         commands.append(f"if [ ! -e {done} ]; then\n{command}\nfi")
     text = text.replace(line[0], "\n".join(commands)).replace("@RANKS@", str(ranks))
     job = os.path.join(arguments.folder, f"ranks{ranks}.sh")
+    if os.path.exists(job) and os.path.samefile(job, template):
+        fail(f"{template}: the job would be written to this file; give the template another name")
     with open(job, "w", encoding="utf-8") as file:
         file.write(text)
     try:

@@ -101,6 +101,23 @@ class Losses(hogbatch.RunOfWorkers):
         for victim in (1, 3):  # by its number in the job, which has fewer ranks after the first loss
             self.assertIn(f"rank {victim}: the worker is lost after step", result.stderr)
 
+    def test_a_death_after_the_directory_was_moved(self):
+        """Another run may use its path by then: nothing there is changed."""
+        moved, folder = self.folder / "moved", self.folder / "run"
+        with self.job("run/epochs=100000", "run/evaluate_every=0") as job:
+            ranks = job.all_ranks()
+            job.until(lambda: "step" in job.said(), "training")
+            folder.rename(moved)
+            folder.mkdir()
+            tables = ("history.csv", "workers.csv", "decisions.csv")
+            for name in tables:
+                shutil.copy(moved / name, folder / name)
+            before = {name: (folder / name).read_bytes() for name in tables}
+            job.signal(signal.SIGKILL, [ranks[1]])
+            result = job.finish()
+        self.assertIn("was moved or removed during the run", result.stderr)
+        self.assertEqual({path.name: path.read_bytes() for path in folder.iterdir()}, before)
+
     def test_request_before_a_death(self):
         """A checkpoint that was asked for is written, although a worker is lost before all ranks meet."""
         with self.job("run/epochs=100000", "run/evaluate_every=0") as job:

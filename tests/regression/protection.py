@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import support
@@ -401,6 +402,33 @@ class RunDirectories(Protected):
         self.assertEqual(run("train", self.deck, "-d", self.run_directory, "-r", "latest").returncode, 0)
         self.assertEqual((self.run_directory / "history.csv.superseded").read_text(), rows)
 
+    def place_of_values(self, checkpoint):
+        """Where a checkpoint has values that its export has as well."""
+        archive = self.folder / "values.npz"
+        self.assertDone(run("export", checkpoint, "-o", archive))
+        content = checkpoint.read_bytes()
+        with zipfile.ZipFile(archive) as arrays:
+            ends = [arrays.read(name)[-64:] for name in arrays.namelist()]
+        places = [content.find(end) for end in ends if any(end)]
+        self.assertGreater(max(places), 0)
+        return max(places)
+
+    def test_wrong_checksums_cost_no_file(self):
+        """Not even with --overwrite, which replaces only what comes after the checkpoint to continue from."""
+        train(self.run_directory, self.deck, "checkpoint/every=10", "checkpoint/keep=1")
+        for name in ("summary.json", "parameters.h5"):
+            (self.run_directory / name).unlink()
+        (newest,) = support.checkpoints(self.run_directory).values()
+        whole = bytearray(newest.read_bytes())
+        whole[self.place_of_values(newest)] ^= 1
+        newest.write_bytes(whole)
+        rows = (self.run_directory / "history.csv").read_text()
+        result = run("train", self.deck, "-d", self.run_directory, "-r", "latest", "--overwrite")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("skipped: ", result.stderr)
+        self.assertEqual((self.run_directory / "history.csv.superseded").read_text(), rows)
+        self.assertEqual(newest.with_name(newest.name + ".superseded").read_bytes(), whole)
+
     def test_a_changed_deck_is_kept(self):
         folder = self.folder / "edited"
         train(folder, self.deck, "checkpoint/every=10")
@@ -530,6 +558,32 @@ class RunDirectories(Protected):
             (self.run_directory / "checkpoints").chmod(0o755)
         self.assertRefused(result, "step-", "cannot be removed: Permission denied")
         self.assertEqual([(self.run_directory / name).read_bytes() for name in kept], before)
+
+    def test_tables_that_may_not_be_written_change_nothing(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10")
+        if os.geteuid() == 0:
+            for path in (self.run_directory, *self.run_directory.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+        for name in ("history.csv", "deck.toml"):
+            path = self.run_directory / name
+            path.chmod(0o444)
+            before = contents(self.folder)
+            result = self.as_nobody("train", self.deck, "run/epochs=3", "-d", self.run_directory, "-r", "latest")
+            self.assertUntouched(result, before, name, "cannot be written: Permission denied")
+            path.chmod(0o644)
+
+    def test_one_file_that_may_not_be_read_protects_the_others(self):
+        train(self.run_directory, self.deck)
+        parameters = self.run_directory / "parameters.h5"
+        if os.geteuid() == 0:
+            for path in (self.run_directory, *self.run_directory.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+        parameters.chmod(0)
+        summary = self.run_directory / "summary.json"
+        before = summary.read_bytes()
+        result = self.as_nobody("plan", "predict", self.deck, "--ranks", 1, "--json", summary)
+        self.assertRefused(result, "has the name of a file of the run in this directory")
+        self.assertEqual(summary.read_bytes(), before)
 
     def test_a_run_does_not_remove_what_it_begins_with(self):
         train(self.run_directory, self.deck, "checkpoint/every=10")
@@ -812,16 +866,32 @@ class Disturbed(Protected):
         self.assertIn("history.csv: was removed or replaced during the run", result.stderr)
 
     def test_files_that_appear_in_the_run_directory(self):
-        process = start("train", self.deck, "run/epochs=5000", "-d", self.run_directory)
+        process = start("train", self.deck, "run/epochs=5000", "run/trace=2", "strategy/kind=joint", "-d", self.run_directory)
         self.until_rows()
-        for name in ("parameters.h5", "summary.json"):
+        names = ("parameters.h5", "summary.json", "trace.json")
+        for name in names:
             (self.run_directory / name).write_text("mine")
         result = finish(process, 60)
         self.assertEqual(result.returncode, 0, result.stderr)
-        for name in ("parameters.h5", "summary.json"):
+        for name in names:
             self.assertEqual((self.run_directory / f"{name}.superseded").read_text(), "mine")
             self.assertIn(f"{name}.superseded; the run did not write it", result.stderr)
             self.assertNotEqual((self.run_directory / name).read_bytes()[:4], b"mine")
+
+    def test_links_that_appear_in_the_run_directory(self):
+        """What they lead to stays as it is."""
+        mine = self.folder / "mine.json"
+        train(self.folder / "other", self.deck)
+        shutil.copy(self.folder / "other" / "summary.json", mine)
+        before = mine.read_bytes()
+        process = start("train", self.deck, "run/epochs=5000", "-d", self.run_directory)
+        self.until_rows()
+        (self.run_directory / "summary.json").symlink_to(mine)
+        result = finish(process, 60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("summary.json.superseded; the run did not write it", result.stderr)
+        self.assertEqual(mine.read_bytes(), before)
+        self.assertFalse((self.run_directory / "summary.json").is_symlink())
 
     def test_a_moved_run_writes_no_checkpoint_elsewhere(self):
         process = start("train", self.deck, self.ENDLESS, "-d", self.run_directory)

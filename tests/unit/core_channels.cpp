@@ -61,7 +61,10 @@ Values sumsOf(std::int64_t rows, std::int64_t places, std::int64_t channels, con
   fence(space, "partita::test");
   Values found = valuesOf(sums);
   const Values changed = valuesOf(images);
-  for (std::size_t i = 0; i < values.size(); ++i) CHECK(changed[i] == Approx(values[i] + 2).epsilon(1e-6));
+  bool right = changed.size() == values.size();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    right = right && std::abs(changed[i] - values[i] - 2) < 1e-6 * (std::abs(values[i]) + 2);
+  CHECK(right);
   return found;
 }
 

@@ -53,6 +53,20 @@ class Hdf5Writer {
     REQUIRE(set);
   }
 
+  /// A data set that grows: each row is "x" in one of the files for which the pattern stands.
+  void addBlocks(const std::string& name, const std::string& pattern) {
+    const std::array<hsize_t, 2> row{1, 2}, most{H5S_UNLIMITED, 2}, begin{0, 0}, count{H5S_UNLIMITED, 1};
+    const Hdf5Space rows(H5Screate_simple(2, row.data(), most.data())),
+        source(H5Screate_simple(2, row.data(), nullptr));
+    REQUIRE(H5Sselect_hyperslab(rows.get(), H5S_SELECT_SET, begin.data(), row.data(), count.data(),
+                                row.data()) >= 0);
+    const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_virtual(properties.get(), rows.get(), pattern.c_str(), "x", source.get()) >= 0);
+    const Hdf5Dataset set(H5Dcreate2(_file.get(), name.c_str(), H5T_NATIVE_INT, rows.get(), H5P_DEFAULT,
+                                     properties.get(), H5P_DEFAULT));
+    REQUIRE(set);
+  }
+
   hid_t id() const { return _file.get(); }
 
  private:
@@ -175,6 +189,29 @@ TEST_CASE("Files from which HDF5 takes values count as data", "[data]") {
   CHECK(has(folder.path("labels.h5")));
   CHECK(has(raw));
   CHECK(std::count(files.begin(), files.end(), raw) == 1);
+}
+
+TEST_CASE("Files behind patterns, chains of links and packed names count as data, too", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = sectionOf(folder);
+  section.test_file.clear();
+  for (const char* name : {"part-0.h5", "part-12.h5", "part-x.h5", "last.h5"})
+    Hdf5Writer(folder.path(name)).add("x", H5T_NATIVE_INT, {1, 2}, std::vector<int>{0, 1});
+  Hdf5Writer(folder.path("middle.h5")).addLink("x", "last.h5");
+  {
+    Hdf5Writer file(folder.path("train.h5.gz")); // a name: it is not compressed
+    file.addBlocks("features", "part-%b.h5");
+    file.addLink("labels", "middle.h5");
+  }
+  const std::vector<std::string> files = dataFiles(section);
+  const auto has = [&](const std::string& name) {
+    return std::find(files.begin(), files.end(), folder.path(name)) != files.end();
+  };
+  for (const char* name : {"train.h5.gz", "part-0.h5", "part-12.h5", "middle.h5", "last.h5"}) {
+    INFO(name);
+    CHECK(has(name));
+  }
+  CHECK_FALSE(has("part-x.h5"));
 }
 
 TEST_CASE("Parts of an HDF5 data set that were never written are reported", "[data]") {

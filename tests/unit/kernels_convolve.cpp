@@ -222,10 +222,11 @@ TEST_CASE("Gradients that are mostly zeros give those of plain loops", "[kernels
   }
 }
 
-/// The first rows decide whether zeros are left out.
-TEST_CASE("The gradient of weights has the same bits whether zeros are left out or not", "[kernels]") {
+/// The first rows decide whether zeros are left out. Compilers round products of single values that are added
+/// up, but not those in vectors.
+TEST_CASE("The gradient of weights is the same whether zeros are left out or not", "[kernels]") {
   for (const Case& c : {Case{{20, 8, 8}, 50, {{5}}}, Case{{11, 7, 9}, 33, {{5}}},
-                        Case{{21, 7, 9}, 33, {{5, 4}}, {{2}}, {{2}}, {{1, 2}}}}) {
+                        Case{{35, 7, 9}, 33, {{5, 4}}, {{2}}, {{2}}, {{1, 2}}}}) {
     const ConvolutionPlan plan = planOf(c);
     constexpr std::int64_t zero_rows = 4, rows = 7;
     Operands x = operandsOf(plan, rows, Precision::single);
@@ -236,7 +237,7 @@ TEST_CASE("The gradient of weights has the same bits whether zeros are left out 
     x.grad.erase(x.grad.begin(), x.grad.begin() + static_cast<std::ptrdiff_t>(zeros));
     x.in.erase(x.in.begin(), x.in.begin() + ins);
     const Results dense = computed(plan, rows - zero_rows, x, Precision::single);
-    CHECK(sparse.weight_gradient == dense.weight_gradient);
+    CHECK(relativeError(sparse.weight_gradient, dense.weight_gradient) < (sizeof(Real) == 4 ? 1e-6 : 1e-15));
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -80,16 +79,17 @@ constexpr int values_per_vector = vector_bytes / static_cast<int>(sizeof(Real));
 
 constexpr int vector_lanes = 32; ///< threads of a device that share a row: a warp of CUDA, or less
 
-/// Teams of `threads` times `lanes` threads on a device, with scratch memory. On a host, teams of single
-/// threads, or of all threads in tests of the kernels of devices: races between them show only there.
+/// Threads of a team on a host: one, or up to `threads` where the library was built for tests of the kernels
+/// of devices. Races between them show only there. Programs that use the library need not know how it was
+/// built.
+int hostTeamSize(const ExecSpace& space, std::int64_t threads);
+
+/// Teams of `threads` times `lanes` threads on a device, with scratch memory. On a host, see `hostTeamSize`.
 template <class Policy>
 Policy teamsOf(const ExecSpace& space, std::int64_t teams, std::int64_t threads, std::int64_t lanes,
                std::size_t scratch_bytes = 0) {
   const auto count = static_cast<int>(teams);
-  constexpr int most_on_host = 64; // of Kokkos
-  const int on_host =
-      row_teams ? std::min({static_cast<int>(threads), space.concurrency(), most_on_host}) : 1;
-  Policy policy = device_is_host ? Policy(space, count, on_host)
+  Policy policy = device_is_host ? Policy(space, count, hostTeamSize(space, threads))
                                  : Policy(space, count, static_cast<int>(threads), static_cast<int>(lanes));
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_bytes)));
   return policy;

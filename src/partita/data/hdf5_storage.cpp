@@ -1,13 +1,16 @@
 #include "partita/data/hdf5_storage.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -38,6 +41,14 @@ struct Sources {
   std::set<std::pair<std::string, std::string>> checked, under_way;
 };
 
+/// A prefix of an environment variable, in which "${ORIGIN}" is the folder of `file`.
+fs::path prefixFor(std::string prefix, const fs::path& file) {
+  const std::string origin = "${ORIGIN}";
+  if (prefix.rfind(origin, 0) == 0)
+    prefix.replace(0, origin.size(), fs::path(file).remove_filename().string());
+  return prefix;
+}
+
 /// Where HDF5 looks for the file of a source that `file` names.
 std::vector<fs::path> sourcePlaces(const std::string& source, const fs::path& file) {
   if (source == ".") return {file};
@@ -47,14 +58,10 @@ std::vector<fs::path> sourcePlaces(const std::string& source, const fs::path& fi
     places.push_back(name);
     name = name.filename();
   }
-  const std::string origin = "${ORIGIN}";
   const char* prefixes = std::getenv("HDF5_VDS_PREFIX");
   std::istringstream words(prefixes != nullptr ? prefixes : "");
-  for (std::string prefix; std::getline(words, prefix, ':');) {
-    if (prefix.rfind(origin, 0) == 0)
-      prefix.replace(0, origin.size(), fs::path(file).remove_filename().string());
-    places.push_back(fs::path(prefix) / name);
-  }
+  for (std::string prefix; std::getline(words, prefix, ':');)
+    places.push_back(prefixFor(prefix, file) / name);
   std::error_code ignored;
   places.push_back(fs::path(file).remove_filename() / name);
   places.push_back(name);
@@ -70,6 +77,43 @@ std::string findSource(const std::string& source, const std::string& file) {
   return {};
 }
 
+/// The raw file of an external part that `file` names.
+std::string externalPlace(const std::string& name, const std::string& file) {
+  const char* prefix = std::getenv("HDF5_EXTFILE_PREFIX");
+  return prefix == nullptr ? name : (prefixFor(prefix, file) / name).string();
+}
+
+/// Does a name fit the name of a source, in which "%b" stands for any number and "%%" for a percent sign?
+bool fits(const std::string& name, const std::string& source) {
+  std::string pattern;
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const bool special = source[i] == '%' && i + 1 < source.size();
+    if (special && source[i + 1] == 'b') {
+      pattern += "[0-9]+";
+    } else {
+      pattern += std::isalnum(static_cast<unsigned char>(source[i])) != 0 ? "" : "\\";
+      pattern += source[i];
+    }
+    if (special) ++i;
+  }
+  return std::regex_match(name, std::regex(pattern));
+}
+
+/// The files that a source stands for.
+std::vector<std::string> filesOfSource(const std::string& source, const std::string& file) {
+  std::vector<std::string> files;
+  if (source.find('%') == std::string::npos) {
+    files.push_back(findSource(source, file));
+    if (files.back().empty()) files.clear();
+    return files;
+  }
+  std::error_code ignored;
+  for (const fs::path& place : sourcePlaces(source, file))
+    for (const fs::path& entry : entriesOf(place.parent_path().string(), ignored))
+      if (fits(entry.filename().string(), place.filename().string())) files.push_back(entry.string());
+  return files;
+}
+
 /// Once, although a rank may read labels alone before it reads everything.
 void warnOfGaps(const std::string& place) {
   for (const std::string& known : Log::warnings())
@@ -83,7 +127,8 @@ hssize_t elementsOf(const Hdf5Dataset& dataset) {
 }
 
 /// Where a raw file ends before the values that are stored in it, HDF5 reads zeros without an error.
-void checkExternal(const Hdf5Dataset& dataset, const Hdf5List& properties, const std::string& place) {
+void checkExternal(const Hdf5Dataset& dataset, const Hdf5List& properties, const std::string& file,
+                   const std::string& place) {
   const Hdf5Type type(H5Dget_type(dataset.get()));
   hsize_t missing = static_cast<hsize_t>(elementsOf(dataset)) * H5Tget_size(type.get());
   for (int part = 0; part < H5Pget_external_count(properties.get()); ++part) {
@@ -94,9 +139,10 @@ void checkExternal(const Hdf5Dataset& dataset, const Hdf5List& properties, const
       failRead(place);
     const hsize_t wanted = std::min(size, missing);
     std::error_code reason;
-    const std::uintmax_t bytes = fs::file_size(name.data(), reason);
+    const std::string raw = externalPlace(name.data(), file);
+    const std::uintmax_t bytes = fs::file_size(raw, reason);
     if (!reason && bytes < static_cast<hsize_t>(offset) + wanted)
-      throw UserError(place + ": its values are in the file '" + name.data() + "', which is too short");
+      throw UserError(place + ": its values are in the file '" + raw + "', which is too short");
     missing -= wanted;
   }
 }
@@ -118,9 +164,10 @@ bool lacksChunks(const Hdf5Dataset& dataset, const Hdf5List& properties) {
 #endif
 }
 
-void checkWritten(const Hdf5Dataset& dataset, const Hdf5List& properties, const std::string& place) {
+void checkWritten(const Hdf5Dataset& dataset, const Hdf5List& properties, const std::string& file,
+                  const std::string& place) {
   if (elementsOf(dataset) <= 0) return;
-  if (H5Pget_external_count(properties.get()) > 0) return checkExternal(dataset, properties, place);
+  if (H5Pget_external_count(properties.get()) > 0) return checkExternal(dataset, properties, file, place);
   H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
   if (H5Dget_space_status(dataset.get(), &status) < 0) return;
   if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) throw UserError(place + ": has never been written");
@@ -175,17 +222,25 @@ void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std:
   const std::pair key{fs::canonical(file, ignored).string(), nameFrom(name)};
   if (sources.under_way.count(key) > 0) throw UserError(place + ": is virtual and refers to itself");
   if (!sources.checked.insert(key).second) return;
-  if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return checkWritten(dataset, properties, place);
+  if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return checkWritten(dataset, properties, file, place);
   sources.under_way.insert(key);
   checkVirtual(dataset, properties, file, place, sources);
   sources.under_way.erase(key);
+}
+
+/// Notes the file that an external link is in; HDF5 calls it for each link that it follows.
+herr_t noteLink(const char* file, const char*, const char*, const char*, unsigned*, hid_t, void* found) {
+  static_cast<std::vector<std::string>*>(found)->emplace_back(file);
+  return 0;
 }
 
 void addFilesBehind(const std::string& file, const std::string& name, std::set<std::string>& visited,
                     std::vector<std::string>& found) {
   const Hdf5File opened(H5Fis_hdf5(file.c_str()) > 0 ? H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)
                                                      : -1);
-  const Hdf5Dataset dataset(opened ? H5Dopen2(opened.get(), name.c_str(), H5P_DEFAULT) : -1);
+  const Hdf5List access(H5Pcreate(H5P_DATASET_ACCESS));
+  H5Pset_elink_cb(access.get(), noteLink, &found);
+  const Hdf5Dataset dataset(opened ? H5Dopen2(opened.get(), name.c_str(), access.get()) : -1);
   const Hdf5List properties(dataset ? H5Dget_create_plist(dataset.get()) : -1);
   if (!properties || !visited.insert(file + '\0' + name).second) return;
   // HDF5 follows links, so the data set may be in another file.
@@ -195,7 +250,7 @@ void addFilesBehind(const std::string& file, const std::string& name, std::set<s
   for (int part = 0; part < H5Pget_external_count(properties.get()); ++part) {
     std::array<char, 4096> raw{};
     if (H5Pget_external(properties.get(), part, raw.size() - 1, raw.data(), nullptr, nullptr) >= 0)
-      found.emplace_back(raw.data());
+      found.push_back(externalPlace(raw.data(), home));
   }
   std::size_t parts = 0;
   if (H5Pget_layout(properties.get()) != H5D_VIRTUAL || H5Pget_virtual_count(properties.get(), &parts) < 0)
@@ -207,10 +262,10 @@ void addFilesBehind(const std::string& file, const std::string& name, std::set<s
     const std::string inside = nameFrom([&](char* to, std::size_t size) {
       return H5Pget_virtual_dsetname(properties.get(), part, to, size);
     });
-    const std::string place = findSource(source, home);
-    if (place.empty()) continue;
-    found.push_back(place);
-    addFilesBehind(place, inside, visited, found);
+    for (const std::string& place : filesOfSource(source, home)) {
+      found.push_back(place);
+      addFilesBehind(place, inside, visited, found);
+    }
   }
 }
 

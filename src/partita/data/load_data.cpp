@@ -316,20 +316,29 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
   return sets;
 }
 
+namespace {
+
+/// The names under which a file of the deck may be there; none if the deck does not name it.
+std::vector<std::string> namesOf(const DataSection& section, const std::string& name) {
+  if (name.empty()) return {};
+  const std::string path = dataPath(section, name);
+  return {path, twinOf(path)};
+}
+
+} // namespace
+
 std::vector<std::string> dataFiles(const DataSection& section) {
   std::vector<std::string> files;
   for (const std::string* name :
        {&section.train_images, &section.train_labels, &section.test_images, &section.test_labels,
         &section.train_file, &section.test_file, &section.vocabulary}) {
-    if (name->empty()) continue;
-    files.push_back(dataPath(section, *name));
-    files.push_back(twinOf(files.back()));
+    for (std::string& path : namesOf(section, *name)) files.push_back(path);
   }
   if (section.kind != DataKind::hdf5) return files;
   for (const std::string* name : {&section.train_file, &section.test_file})
     for (const std::string* dataset : {&section.features, &section.labels})
-      if (!name->empty())
-        for (std::string& file : filesBehind(dataPath(section, *name), *dataset)) files.push_back(file);
+      for (const std::string& path : namesOf(section, *name))
+        for (std::string& file : filesBehind(path, *dataset)) files.push_back(file);
   return files;
 }
 

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -304,6 +305,20 @@ namespace {
 }
 
 } // namespace
+
+FolderLock::FolderLock(const std::string& path) {
+  constexpr int attempts = 1000;
+  _folder = open(wholeName(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  for (int i = 0; i < attempts && mustWait(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+FolderLock::~FolderLock() {
+  if (_folder >= 0) ::close(_folder);
+}
+
+bool FolderLock::mustWait() const {
+  return flock(_folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
 
 WriteBehind::WriteBehind(const std::string& path) : _file(open(path.c_str(), O_WRONLY | O_CLOEXEC)) {}
 

@@ -58,6 +58,23 @@ void refuseSameOutput(const std::string& one, const std::string& other);
 /// Do both names lead to the same file, which need not exist yet?
 bool isSameFile(const std::string& one, const std::string& other);
 
+/// A lock that processes hold in turn while each replaces the same file. It is a lock of the folder, because
+/// the file itself need not exist and is another one afterwards. Gives up after ten seconds, or if the file
+/// system has no locks: without a lock, the worst is that what another process adds has to be computed again.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& path);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  /// Takes the lock if it is free. Returns whether another process holds it.
+  bool mustWait() const;
+
+  int _folder = -1;
+};
+
 /// Makes the system start writing a file to disk while the file is still being filled. Otherwise disk writes
 /// begin only at synchronisation, and both times add up. Does nothing on systems without such a call.
 class WriteBehind {

@@ -16,17 +16,6 @@ namespace {
 constexpr int most_vectors = 8; // whose sums stay in registers
 constexpr std::int64_t vector_length = values_per_vector;
 
-/// sum + a * b, rounded once if the processor has an instruction for it, as compilers do in vectors. GCC does
-/// not use it for sums of single values.
-template <class Values>
-KOKKOS_FORCEINLINE_FUNCTION Values multiplyAdd(Real a, Values b, Values sum) {
-#ifdef __FP_FAST_FMA
-  if constexpr (std::is_same_v<Values, float>) return __builtin_fmaf(a, b, sum);
-  if constexpr (std::is_same_v<Values, double>) return __builtin_fma(a, b, sum);
-#endif
-  return sum + a * b;
-}
-
 /// to[i] = factor(0) * from(0)[i] + ... for `Count` vectors of lanes, with `add` added to what is there.
 template <int Count, int Width, class Factor, class From>
 KOKKOS_FORCEINLINE_FUNCTION void addScaledRows(std::int64_t rows, const Factor& factor, const From& from,
@@ -38,7 +27,7 @@ KOKKOS_FORCEINLINE_FUNCTION void addScaledRows(std::int64_t rows, const Factor& 
   for (std::int64_t row = 0; row < rows; ++row) {
     const Real own = factor(row);
     const Real* values = from(row);
-    for (std::int64_t v = 0; v < count; ++v) sums[v] = multiplyAdd(own, L::load(values + v * width), sums[v]);
+    for (std::int64_t v = 0; v < count; ++v) sums[v] += own * L::load(values + v * width);
   }
   for (std::int64_t v = 0; v < count; ++v) L::store(to + v * width, sums[v]);
 }

@@ -10,7 +10,7 @@ namespace partita::narrow {
 bool mostlyZeros(const ExecSpace& space, const ConvolutionPlan& plan, const Matrix& grad);
 
 /// partial [slices, outputs, depth] = the gradients of the weights by slices of the lines, with `add` added
-/// to what is there. Sums have the order, and the bits, of those with the zeros.
+/// to what is there. Sums have the order of those with the zeros.
 void addSparseGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Images& images,
                        const Matrix& grad, bool add, Real* partial);
 

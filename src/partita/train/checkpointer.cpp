@@ -119,11 +119,12 @@ void Checkpointer::reportResult() {
   _job.reset();
 }
 
-/// On rank 0: the thread renames the file to its final name once no row of a growing file up to its step can
-/// get lost.
+/// On rank 0: the thread renames the file to its final name after the rows of growing files up to its step
+/// were written. Rows for which the disk has no room wait in memory: that is no reason to lose the
+/// checkpoint.
 void Checkpointer::publish() {
   _job->state = CheckpointJob::State::naming;
-  _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
+  failureOf([&] { _run.monitor.flushHistory(); }); // which has been reported when a row was first written
   _thread.submit([job = _job, folder = _run.directory.path(), keep = _run.config.checkpoint.keep] {
     job->publish(folder, keep);
   });

@@ -26,6 +26,8 @@ struct OwnFile {
   Content content;
 
   bool result() const { return content != Content::settings; }
+  /// Does writing go through a link? HDF5 files are renamed, which replaces a link.
+  bool writtenInPlace() const { return mark != hdf5_mark; }
   bool grows() const { return content == Content::history || content == Content::decisions; }
 };
 constexpr std::array<OwnFile, 7> own_files{

@@ -223,8 +223,7 @@ void finishSummary(const Summary& summary, const Setup& setup, const Monitor& mo
     if (!directory.exists() || setup.grid.world().rank() != 0) return;
     const std::string text =
         textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), check);
-    for (const std::string& path : setForeignAside(directory.path(), {"parameters.h5", "summary.json"}))
-      Log::warning("a file with the name of a result was renamed to " + path + "; the run did not write it");
+    directory.makeRoom({"parameters.h5", "summary.json"});
     publishFile(directory.file("parameters.h5.partial"), directory.file("parameters.h5"));
     OutputFile file(directory.file("summary.json"));
     file.write(text);

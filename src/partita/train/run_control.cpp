@@ -40,7 +40,8 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
     : _grid(grid), _config(config), _length(length), _restart(restart), _directory(directory),
       _checkpointer(checkpointer), _time_limit(time_limit),
       _pace(mailbox, length.runStep(restart.start), walkers(grid, length), walks(grid, length)),
-      _kept_step(restart.kept_step >= 0 ? restart.kept_step : length.runStep(restart.start)) {
+      _kept_step(restart.kept_step >= 0 ? restart.kept_step : length.runStep(restart.start)),
+      _kept_before(_kept_step) {
   _own.checkpoint = restart.asked ? 1 : 0;
   if (planOf(config.strategy).atOwnPace()) return;
   _agreement.emplace(mailbox, _pace, _kept_step, length.total(), [this] { return newWishes(); });
@@ -142,7 +143,7 @@ bool RunControl::afterStep(const ExecSpace& space, const Position& position,
   if (asked) Signals::takeCheckpointRequest(); // a signal that has just arrived is answered as well
   if (_directory.exists() && (due || stopped || replaces || asked)) {
     _checkpointer.take(space, position, updaters);
-    _kept_step = run_step;
+    _kept_before = std::exchange(_kept_step, run_step);
   }
   if (!_directory.exists() && asked) Log::warning("no checkpoint was written: it needs a run directory (-d)");
   if (stopped) _stop_reason = reasonOf(agreed.stop);

@@ -32,7 +32,7 @@ class RunControl : public StepControl {
   bool finish();
   /// What a run that continues with fewer ranks must know about checkpoints.
   void describe(MeetingState& state) const {
-    state.kept_step = _kept_step;
+    state.kept_step = _checkpointer.busy() ? _kept_before : _kept_step;
     state.asked = _own.checkpoint != 0;
   }
   /// Why the run ended early, as text; empty if it did not.
@@ -59,6 +59,7 @@ class RunControl : public StepControl {
   std::optional<Agreement> _agreement; ///< none: ranks at their own pace meet when their strategy calls them
   Wishes _own;                         ///< of this rank for the next meeting, at their own pace
   std::int64_t _kept_step;             ///< run step of the last checkpoint, or of the start
+  std::int64_t _kept_before;           ///< of the one before
   bool _first_step = true;             ///< of this process
   StopCode _reported_stop = none;
   Clock::time_point _checked, _measured = Clock::now();

@@ -70,6 +70,18 @@ std::string deckIn(const std::string& run_directory) {
   return regularFileExists(path) ? readTextFile(path, most_deck_bytes) : std::string();
 }
 
+/// Throws UserError if a file that the run goes on writing cannot be written: before anything is changed.
+/// What a link leads to is only read.
+void refuseReadOnly(const std::string& run_directory, const std::string& deck, const TakenOver& kept) {
+  const auto check = [](const std::string& path) {
+    std::error_code ignored;
+    if (!fs::is_symlink(path, ignored) && access(path.c_str(), F_OK) == 0 && access(path.c_str(), W_OK) != 0)
+      failFile(path, "cannot be written", errno);
+  };
+  if (deckIn(run_directory) != deck) check(run_directory + "/deck.toml");
+  for (const std::string& path : continuedFilesIn(run_directory, kept)) check(path);
+}
+
 /// Sets `deck.toml` aside if somebody may have edited it. Results show how it was, so this comes before they
 /// are removed. A run that continued with another deck and was killed early leaves a deck that no result has:
 /// the warning claims no more than that. If there are no results, only the form of the text can tell.
@@ -202,8 +214,8 @@ bool RunDirectory::moved() const {
 
 void RunDirectory::requireInPlace() const {
   if (moved())
-    throw UserError("run directory '" + _path +
-                    "' was moved or removed during the run, so nothing more is written there");
+    throw SystemError("run directory '" + _path +
+                      "' was moved or removed during the run, so nothing more is written there");
 }
 
 std::string RunDirectory::nameHere(const std::string& checkpoint) const {
@@ -254,19 +266,27 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
     TakenOver kept = own ? taken : TakenOver{};
     kept.results =
         kept.results && !holdsFinishedRun(_path); // whose results may differ from those of this run
-    takeCheckpointRequest();                      // a request from before the run
+    refuseReadOnly(_path, deck, kept);
+    takeCheckpointRequest(); // a request from before the run
     removeUnfinishedFiles(_path);
     for (const std::string& path : setLinksAside(_path, kept))
       Log::warning("a link in the run directory was renamed to " + path +
                    ": the run writes a file of its own in its place");
     keepEditedDeck(_path, deck);
     writeEffectiveDeck(_path, deck); // before anything is removed, because it may fail
-    if (start.overwrite && !own) discardResults(_path, start.file);
+    const bool damaged = start.latest && start.file.empty() && !checkpointsIn(_path).empty();
+    if (start.overwrite && !own && !damaged) discardResults(_path, start.file);
     for (const std::string& path : setResultsAside(_path, kept))
       Log::info("a result of an earlier run was renamed to " + path);
     for (const std::string& path : setAsideLater(_path, nameHere(start.file)))
       Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
   });
+}
+
+void RunDirectory::makeRoom(const std::vector<std::string>& names) const {
+  requireInPlace();
+  for (const std::string& path : setForeignAside(_path, names))
+    Log::warning("a file with the name of a result was renamed to " + path + "; the run did not write it");
 }
 
 bool RunDirectory::takeCheckpointRequest() const {

@@ -28,6 +28,10 @@ class RunDirectory {
   /// Throws AgreedError if the run would replace results of an earlier one. Changes nothing. Collective.
   void admit(const Communicator& world, const RunStart& start) const;
 
+  /// Sets files of others aside that have appeared with these names since the run began, with a warning. On
+  /// rank 0 only; throws SystemError if the directory was moved, UserError if a file cannot be renamed.
+  void makeRoom(const std::vector<std::string>& names) const;
+
   /// Prepares the directory for a run that has been admitted: writes the effective deck, and sets aside, or
   /// removes if `start` says so, whatever does not belong to the run. Links are set aside, too. Collective.
   void prepare(const Communicator& world, const std::string& deck, const RunStart& start,
@@ -37,7 +41,7 @@ class RunDirectory {
   /// Returns whether its path no longer leads to it: the folder was renamed, removed or replaced, and another
   /// run may use the path by now. Rank 0 alone knows; always false on other ranks.
   bool moved() const;
-  void requireInPlace() const;                    ///< throws UserError if it was moved
+  void requireInPlace() const;                    ///< throws SystemError if it was moved
   bool owns(const std::string& checkpoint) const; ///< is the file one of this directory's checkpoints?
   /// The path by which such a file, or a link to it, is in the directory; empty if it is elsewhere.
   std::string nameHere(const std::string& checkpoint) const;

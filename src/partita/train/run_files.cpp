@@ -167,12 +167,27 @@ std::string describeSource(const RunFile& file) {
 
 namespace {
 
-/// Are there results or checkpoints of a run, or is one under way? What cannot be read proves nothing.
-bool isRunDirectory(const std::string& folder) {
+/// Is it a result of a run? A file that cannot be read may be one.
+bool mayBeResult(const std::string& folder, const OwnFile& file) {
+  const std::string path = folder + "/" + file.name;
+  std::error_code ignored;
+  if (!file.result() || !fs::is_regular_file(path, ignored)) return false;
   try {
-    return exists(folder + "/" + lock_name) || !resultsIn(folder).empty();
+    return isOurs(folder, file) && saysSomething(path);
   } catch (const UserError&) {
-    return false;
+    return true;
+  }
+}
+
+/// Are there results or checkpoints of a run, or is one under way?
+bool isRunDirectory(const std::string& folder) {
+  const auto may_be_result = [&](const OwnFile& file) { return mayBeResult(folder, file); };
+  if (exists(folder + "/" + lock_name)) return true;
+  if (std::any_of(own_files.begin(), own_files.end(), may_be_result)) return true;
+  try {
+    return !checkpointsIn(folder).empty();
+  } catch (const UserError&) {
+    return true;
   }
 }
 

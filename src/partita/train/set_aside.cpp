@@ -81,6 +81,15 @@ std::string setAside(const std::string& path) {
   return aside;
 }
 
+std::vector<std::string> continuedFilesIn(const std::string& run_directory, const TakenOver& taken) {
+  std::vector<std::string> files;
+  for (const OwnFile& file : own_files) {
+    const std::string path = run_directory + "/" + file.name;
+    if (file.grows() && keeps(taken, file.content) && exists(path)) files.push_back(path);
+  }
+  return files;
+}
+
 std::vector<std::string> setResultsAside(const std::string& run_directory, const TakenOver& taken) {
   std::vector<std::string> moved;
   for (const OwnFile& file : own_files) {
@@ -97,7 +106,10 @@ std::vector<std::string> setForeignAside(const std::string& run_directory,
   for (const OwnFile& file : own_files) {
     const std::string path = run_directory + "/" + file.name;
     const bool wanted = std::find(names.begin(), names.end(), file.name) != names.end();
-    if (wanted && exists(path) && !isOurs(run_directory, file)) moved.push_back(setAside(path));
+    std::error_code ignored;
+    const bool leads_elsewhere = file.writtenInPlace() && fs::is_symlink(path, ignored);
+    if (wanted && exists(path) && (leads_elsewhere || !isOurs(run_directory, file)))
+      moved.push_back(setAside(path));
   }
   return moved;
 }
@@ -107,8 +119,7 @@ std::vector<std::string> setLinksAside(const std::string& run_directory, const T
   std::error_code ignored;
   for (const OwnFile& file : own_files) {
     const std::string path = run_directory + "/" + file.name;
-    const bool written_through = file.mark != hdf5_mark; // the others are renamed, which replaces a link
-    if (written_through && fs::is_symlink(path, ignored))
+    if (file.writtenInPlace() && fs::is_symlink(path, ignored))
       moved.push_back(setLinkAside(path, file.grows() && keeps(taken, file.content)));
   }
   return moved;

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <unistd.h>
 #include <utility>
@@ -45,6 +46,8 @@ KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_
   std::ifstream file(path);
   std::string row;
   if (run_step == 0) return kept;
+  std::error_code ignored;
+  if (!file.is_open() && std::filesystem::exists(path, ignored)) failFile(path, "cannot be read", errno);
   const auto next = [&] {
     const bool found = static_cast<bool>(std::getline(file, row));
     if (file.bad()) failFile(path, "cannot be read", errno); // the rows so far must not be taken for all

@@ -148,11 +148,20 @@ RunContext contextOf(BegunRun& run, TrainingParts& parts, const RunDirectory& di
           continued.losses == nullptr ? nullptr : &continued.state};
 }
 
+/// Writes the trace of a run that has one. Collective.
+void writeTrace(const Communicator& world, const TrainingParts& parts, const RunDirectory& directory) {
+  if (parts.trace == nullptr) return;
+  collectively(world, [&] {
+    if (world.rank() == 0) directory.makeRoom({"trace.json"});
+  });
+  parts.trace->write(directory.file("trace.json"));
+}
+
 /// A run that was stopped; `kept`: its last checkpoint is complete.
 Outcome endEarly(const Communicator& world, const BegunRun& run, TrainingParts& parts,
                  const RunDirectory& directory, bool kept) {
   const bool in_place = world.maximum(std::int64_t{directory.moved() ? 1 : 0}) == 0;
-  if (parts.trace != nullptr && in_place) parts.trace->write(directory.file("trace.json"));
+  if (in_place) writeTrace(world, parts, directory);
   return reportStop(run.setup.config, parts.control, parts.checkpointer, directory, kept);
 }
 
@@ -184,8 +193,7 @@ Outcome finish(const Communicator& world, const Summary& summary, BegunRun& run,
     for (const std::string& message : error.messages()) Log::error(message);
     return Outcome::failed;
   }
-  if (parts.trace != nullptr && run.firstStep() < run.length.total())
-    parts.trace->write(directory.file("trace.json"));
+  if (run.firstStep() < run.length.total()) writeTrace(world, parts, directory);
   return Outcome::finished;
 }
 

@@ -1,5 +1,6 @@
 #include "partita/train/write_watch.hpp"
 
+#include "partita/comm/wait.hpp"
 #include "partita/io/write_progress.hpp"
 
 #include <filesystem>
@@ -43,16 +44,25 @@ void WriteWatch::lookAtFile() {
   _thread->submit([file = _file] { file->look(); });
 }
 
-bool WriteWatch::stalled() {
-  constexpr double looks = 4.0; // while nothing moves: many ranks ask one file system
-  if (_patience == 0.0) return false;
-  if (secondsSince(_looked) > _patience / looks) lookAtFile();
+double WriteWatch::secondsWithoutProgress() {
   const std::int64_t progress = bytes_written + _file->changes;
   if (progress != _progress) {
     _progress = progress;
     _moved = Clock::now();
   }
-  return secondsSince(_moved) > _patience;
+  return secondsSince(_moved);
+}
+
+/// If this process was halted, its last look is old: one more decides, which may hang like the file itself.
+bool WriteWatch::stalled() {
+  if (_patience == 0.0) return false;
+  const double between = 0.25 * _patience; // looks: many ranks ask one file system
+  if (secondsSince(_looked) > between) lookAtFile();
+  if (secondsWithoutProgress() <= _patience) return false;
+  lookAtFile();
+  const auto begin = Clock::now();
+  while (_file->busy && secondsSince(begin) < between) idleBriefly();
+  return secondsWithoutProgress() > _patience;
 }
 
 } // namespace partita

@@ -25,6 +25,7 @@ class WriteWatch {
  private:
   struct File;
   void lookAtFile();
+  double secondsWithoutProgress();
 
   double _patience;
   std::shared_ptr<File> _file;

@@ -398,6 +398,11 @@ class Reports(support.RunTest):
             before = (folder / name).read_bytes()
             self.assertIn("is a file of the run itself", self.refused(folder, "--overwrite", "-o", folder / name))
             self.assertEqual((folder / name).read_bytes(), before)
+        other = self.trained("pipeline")
+        before = (other / "deck.toml").read_bytes()
+        self.assertIn("has the name of a file of the run in this directory",
+                      self.refused(folder, "--overwrite", "-o", other / "deck.toml"))
+        self.assertEqual((other / "deck.toml").read_bytes(), before)
         self.assertIn("is a directory", self.refused(folder, "-o", self.folder))
         self.assertIn("no such file or directory", self.refused(folder, "-o", self.folder / "not" / "there.html"))
         self.assertEqual(self.report(folder, "-o", mine, "--overwrite").returncode, 0)

@@ -358,6 +358,7 @@ class Workers(RunOfWorkers):
         self.assertEachOnce(self.decisions(), 600, 400)
 
     def test_impossible_roles(self):
+        large = "{type='dense',units=50000}"
         norm = 'network/layers=[{type="dense",units=8},{type="batch-norm"},{type="dense"}]'
         for ranks, overrides, words in (
                 (1, [], "strategy/kind: 'hogbatch' needs at least 2 ranks: the first coordinates, the others work"),
@@ -367,6 +368,7 @@ class Workers(RunOfWorkers):
                  "strategy/slowdown: lists 2 workers, but the run has 1 (rank 0 coordinates)"),
                 (2, ["strategy/rule=synchronous", "strategy/speeds=[1, 2]"],
                  "strategy/speeds: lists 2 workers, but the run has 1 (rank 0 coordinates)"),
+                (2, [f"network/layers=[{large},{large},{{type='dense'}}]"], "fewer than 2^31 parameter values"),
                 (2, [norm], "keeps running statistics, which workers of strategy/kind 'hogbatch' cannot share"),
                 (1, ["--replay", self.deck], "is not a decisions.csv")):
             with self.subTest(words):

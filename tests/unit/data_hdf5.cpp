@@ -127,6 +127,17 @@ TEST_CASE("HDF5 features keep their shape, bytes stay bytes, doubles become floa
   CHECK(rawRow(loadData(section, 1, Need::everything).train.features, 1) == std::vector<float>{-2});
 }
 
+TEST_CASE("An evaluation reads training features of HDF5 files if they have the test samples", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = sectionOf(folder);
+  const TrainedInput trained{3, {1, 2, 3}, {0.0F}, {1.0F}, {}};
+  CHECK(loadData(section, 1, Need::everything, &trained).train.features.rows() == 0);
+  CHECK(loadData(section, 1, Need::everything, &trained).test.features.rows() == 3);
+  section.test_file.clear();
+  section.test_fraction = 0.5;
+  CHECK(loadData(section, 1, Need::everything, &trained).test.features.rows() == 3);
+}
+
 TEST_CASE("Virtual HDF5 data sets read their sources, or are refused", "[data]") {
   const ScratchFolder folder;
   DataSection alone = sectionOf(folder);

@@ -173,6 +173,16 @@ TEST_CASE("A network trained on labels of a LIBSVM file finds them in other file
     CHECK(sets.train.labels[i] == own.train.labels[i] + 1);
 }
 
+TEST_CASE("An evaluation reads no training images if there is a test set", "[data]") {
+  const ScratchFolder folder;
+  const DataSection section = idxSection(folder);
+  const TrainedInput trained{5, {1, 1, 2}, {0.0F}, {1.0F}, {}};
+  const DataSets sets = loadData(section, 1, Need::everything, &trained);
+  CHECK(sets.train.size() == 10);
+  CHECK(sets.train.features.rows() == 0);
+  CHECK(standardisedRow(sets, sets.test.features, 3) == std::vector<float>{6, 7});
+}
+
 TEST_CASE("Labels alone read no image, but check the counts", "[data]") {
   const ScratchFolder folder;
   const DataSection section = idxSection(folder);

@@ -188,11 +188,15 @@ LoadedSet readOne(const DataSection& section, const std::string& path, std::int6
 
 } // namespace
 
-LoadedSets readHdf5(const DataSection& section, Need need) {
+LoadedSets readHdf5(const DataSection& section, Need need, bool evaluates) {
+  const auto readTraining = [&](Need wanted) {
+    return readOne(section, dataPath(section, section.train_file), section.samples, wanted);
+  };
   LoadedSets sets;
-  sets.train = readOne(section, dataPath(section, section.train_file), section.samples, need);
+  sets.train = readTraining(evaluates ? Need::labels_only : need);
   if (!section.test_file.empty())
     sets.test = readOne(section, dataPath(section, section.test_file), section.test_samples, need);
+  if (evaluates && sets.test.labels.empty()) sets.train = readTraining(need);
   return sets;
 }
 

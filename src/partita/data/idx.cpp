@@ -159,12 +159,16 @@ std::vector<std::int32_t> readIdxLabels(const std::string& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-LoadedSets readIdx(const DataSection& section, Need need) {
+LoadedSets readIdx(const DataSection& section, Need need, bool evaluates) {
+  const auto readTraining = [&](Need wanted) {
+    return readPair(dataPath(section, section.train_images), dataPath(section, section.train_labels),
+                    section.samples, wanted);
+  };
   LoadedSets sets;
-  sets.train = readPair(dataPath(section, section.train_images), dataPath(section, section.train_labels),
-                        section.samples, need);
+  sets.train = readTraining(evaluates ? Need::labels_only : need);
   sets.test = readPair(dataPath(section, section.test_images), dataPath(section, section.test_labels),
                        section.test_samples, need);
+  if (evaluates && sets.test.labels.empty()) sets.train = readTraining(need);
   return sets;
 }
 

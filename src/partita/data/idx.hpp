@@ -26,7 +26,8 @@ IdxImages readIdxHeader(const std::string& path);
 
 std::vector<std::int32_t> readIdxLabels(const std::string& path);
 
-/// The four files of a deck of kind `idx`.
-LoadedSets readIdx(const DataSection& section, Need need);
+/// The four files of a deck of kind `idx`. `evaluates`: the training images are not needed if there is a test
+/// set.
+LoadedSets readIdx(const DataSection& section, Need need, bool evaluates = false);
 
 } // namespace partita

@@ -140,13 +140,14 @@ AffineMap standardisation(const Samples& samples, Standardise kind, const std::s
 }
 
 LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
+  const bool evaluates = trained != nullptr;
   switch (section.kind) {
   case DataKind::idx:
-    return readIdx(section, need);
+    return readIdx(section, need, evaluates);
   case DataKind::libsvm:
     return readLibsvm(section, need, trained);
   case DataKind::hdf5:
-    return readHdf5(section, need);
+    return readHdf5(section, need, evaluates);
   case DataKind::text:
     return readText(section, need);
   case DataKind::grammar:
@@ -224,6 +225,12 @@ Dataset splitOff(Dataset& train, double fraction, std::size_t all, const std::st
   return apart;
 }
 
+/// Orders of samples have numbers of 32 bits.
+void checkCount(const LoadedSet& set) {
+  if (set.labels.size() / set.labels_per_sample > std::numeric_limits<std::uint32_t>::max())
+    throw UserError(set.labels_source + ": has 2^32 samples or more; divide it into several files");
+}
+
 /// The first samples of a set.
 Dataset firstSamples(Dataset set, std::int64_t limit) {
   const std::size_t kept = keptRows(set.size(), limit);
@@ -284,6 +291,9 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
     throw UserError(loaded.test.features_source + ": samples have the shape " +
                     joined(loaded.test.shape, " x ") + ", but those of the training set have " +
                     joined(loaded.train.shape, " x "));
+
+  checkCount(loaded.train);
+  checkCount(loaded.test);
 
   DataSets sets;
   sets.shape = loaded.train.shape;

@@ -7,6 +7,7 @@
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/train/write_watch.hpp"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <utility>
@@ -31,6 +32,9 @@ Checkpointer::Checkpointer(CheckpointedRun run, bool background)
       _snapshot(_run, background && _run.directory.exists() && !planOf(_run.config.strategy).atOwnPace()),
       _thread(background && _run.directory.exists()) {
   _largest_anywhere = _comm->maximum(static_cast<std::int64_t>(_snapshot.size()));
+  const bool writes =
+      _run.grid.replica() == 0 || planOf(_run.config.strategy).replicasDiffer(_run.config.strategy);
+  _everywhere = _comm->total(writes ? static_cast<std::int64_t>(_snapshot.size()) : 0);
   if (_run.directory.exists() && _run.config.checkpoint.every > 0) _snapshot.allocate();
 }
 
@@ -148,9 +152,10 @@ void Checkpointer::finishJob() {
 }
 
 double Checkpointer::expectedSeconds() const {
-  constexpr double assumed_rate = 3e8; // bytes per second and rank
+  constexpr double rate = 3e8, rate_of_all = 1e10; // assumed: bytes per second of a rank, and of the disk
   if (_last_seconds > 0.0) return _last_seconds;
-  return static_cast<double>(_largest_anywhere) * sizeof(Real) / assumed_rate;
+  return sizeof(Real) * std::max(static_cast<double>(_largest_anywhere) / rate,
+                                 static_cast<double>(_everywhere) / rate_of_all);
 }
 
 } // namespace partita

@@ -50,6 +50,7 @@ class Checkpointer {
   bool _failed = false;
   std::int64_t _last_step = 0;
   std::int64_t _largest_anywhere = 0; ///< values in the largest copy on any rank
+  std::int64_t _everywhere = 0;       ///< values in the file
   double _last_seconds = 0.0;
   BackgroundThread _thread;
 };

@@ -181,8 +181,10 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, co
   checkLabels(partition, sets);
   grid = planGrid(config.strategy, partition, world.size());
   if (learns) checkTraining(config, sets, partition, grid);
-  if (grid.ownsStages(world.rank()) && grid.group(world.rank()) == 0)
+  if (grid.ownsStages(world.rank()) && grid.group(world.rank()) == 0) {
+    sets = {}; // makes room
     sets = loadData(config.data, seed, Need::everything, trained);
+  }
 }
 
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch,

@@ -7,6 +7,7 @@
 #include "partita/plan/strategies/table.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace partita {
 
@@ -95,6 +96,10 @@ void HogbatchPlan::checkStages(const StrategySection& section, const std::vector
                                std::int64_t classes) const {
   JointPlan::checkStages(section, stages, classes);
   for (const StagePlan& stage : stages) {
+    if (section.hogbatch.replay.empty() && stage.parameters() > std::numeric_limits<int>::max())
+      throw UserError("strategy/kind: workers of 'hogbatch' send the model in one message, so it must have "
+                      "fewer than 2^31 parameter values, not " +
+                      std::to_string(stage.parameters()));
     for (const LayerPlan* layer : leavesOf(stage.layers)) {
       if (layer->statistics() > 0)
         throw UserError(layer->entry + ": a " + layer->spec.type +

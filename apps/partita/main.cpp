@@ -238,6 +238,7 @@ int main(int argc, char** argv) {
   Log::setRank(world.rank());
   rank_of_this = world.rank();
   std::set_terminate(endByException);
+  beforeJobEnds(OutputFile::removeUnfinished);
   std::optional<LossWatch> losses;
   constexpr double patience = 10.0; // s
   if (LossWatch::launcherGoesOn() && world.size() > 1) losses.emplace(world, LossWatch::After::end, patience);

@@ -5,6 +5,7 @@
 #include "partita/config/text.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -61,7 +62,18 @@ void requireSame(const Communicator& world, const std::string& text, const std::
   });
 }
 
+namespace {
+
+std::atomic<void (*)()> last_call{nullptr};
+
+} // namespace
+
+void beforeJobEnds(void (*call)()) {
+  last_call = call;
+}
+
 void endJob(int rank, const std::string& message, int code) {
+  if (auto* const call = last_call.load()) call();
   std::signal(SIGTERM, SIG_DFL); // which the launcher sends when another rank has reported
   // A failure on one rank soon shows on others, often on all at once: the lowest rank reports it, and the job
   // has ended before the next rank's turn.

@@ -51,6 +51,9 @@ void requireSame(const Communicator& world, const std::string& text, const std::
 /// Exit codes of a program that did not finish (docs/user-guide.md).
 constexpr int exit_failure = 1, exit_user_error = 2, exit_stopped = 75; // EX_TEMPFAIL: may be tried again
 
+/// What `endJob` calls first, such as the removal of files that are half written.
+void beforeJobEnds(void (*call)());
+
 /// Called when this rank alone has found that the job cannot continue: prints the reason after "partita: rank
 /// N: " and ends the job, since the others would wait forever. Takes some seconds on ranks other than 0, so
 /// that only one rank reports.

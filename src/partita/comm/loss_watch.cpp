@@ -141,7 +141,9 @@ void LossWatch::watchInBackground() {
       if ((_comm.rank() == 0) != (rank == 0) && isDead(rank)) dead.push_back(rank);
     silent = dead.empty() || calls != _calls ? 0.0 : silent + between_looks;
     calls = _calls;
-    if (silent >= patienceFor(dead)) fail(names(dead) + ": died during work that needs all ranks");
+    if (silent < patienceFor(dead)) continue;
+    if (_code >= 0) leaveProcess(_code);
+    fail(names(dead) + ": died during work that needs all ranks");
   }
 }
 

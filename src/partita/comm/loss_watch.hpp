@@ -96,8 +96,8 @@ class LossWatch {
   bool _holds = false;
   After _after;
   double _patience;
-  bool _ready = false; ///< every rank knows the processes of all
-  int _code = -1;      ///< if not negative: the results are written
+  bool _ready = false;        ///< every rank knows the processes of all
+  std::atomic<int> _code{-1}; ///< if not negative: the results are written
   Clock::time_point _looked, _files_since{}, _alone_since{};
   std::atomic<bool> _left{false}; ///< RanksLost was thrown: another watch takes over
   std::atomic<bool> _starts{false};

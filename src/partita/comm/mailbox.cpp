@@ -70,8 +70,9 @@ Mailbox::Message Mailbox::waitAny(const std::vector<Tag>& tags, const char* what
 void Mailbox::close() {
   _closed = true;
   const Lasting<std::int64_t> expected;
+  const Lasting<std::vector<std::int64_t>> sent(_sent);
   Request request;
-  PARTITA_MPI(MPI_Ireduce_scatter_block(_sent.data(), &*expected, 1, MPI_INT64_T, MPI_SUM, _comm.get(),
+  PARTITA_MPI(MPI_Ireduce_scatter_block(sent->data(), &*expected, 1, MPI_INT64_T, MPI_SUM, _comm.get(),
                                         request.start({WaitedFor::Kind::all, "number of messages"})));
   request.wait();
   Waiting waiting({WaitedFor::Kind::any, "last messages"});

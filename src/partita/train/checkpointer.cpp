@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 namespace partita {
@@ -132,6 +133,18 @@ void Checkpointer::publish() {
   _thread.submit([job = _job, folder = _run.directory.path(), keep = _run.config.checkpoint.keep] {
     job->publish(folder, keep);
   });
+}
+
+bool Checkpointer::isNamed() const {
+  return _job == nullptr || (_job->state == CheckpointJob::State::named && _job->failure.empty());
+}
+
+void Checkpointer::waitForName() const {
+  const auto begin = Clock::now();
+  const auto patience = static_cast<double>(_run.config.run.watchdog);
+  while (_job != nullptr && _job->state == CheckpointJob::State::naming &&
+         (patience == 0.0 || secondsSince(begin) < patience))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1)); // no hook: it might throw again
 }
 
 bool Checkpointer::finish() {

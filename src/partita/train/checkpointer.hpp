@@ -14,6 +14,9 @@ class Checkpointer {
  public:
   /// `background`: write in a separate thread, which MPI must allow. Collective.
   Checkpointer(CheckpointedRun run, bool background);
+  ~Checkpointer() { waitForName(); }
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
 
   /// Copies the state at `position` and begins to write it; first waits for the previous checkpoint if that
   /// is still being written. Collective. Throws RunError if a loss is not finite.
@@ -32,6 +35,10 @@ class Checkpointer {
   /// The newest checkpoint finished by this process.
   std::string lastFile() const { return _run.directory.file(checkpointName(_last_step)); }
   bool busy() const { return _job != nullptr; } ///< a checkpoint is being written
+  bool isNamed() const;                         ///< does the last checkpoint have its final name?
+  /// Waits if the thread of rank 0 is just naming a checkpoint: it would go on after this object, while the
+  /// run that continues after a loss writes the next one.
+  void waitForName() const;
   /// Seconds that a checkpoint takes from its step to its final name: measured on the last one, otherwise
   /// estimated from its size.
   double expectedSeconds() const;

@@ -32,7 +32,8 @@ class RunControl : public StepControl {
   bool finish();
   /// What a run that continues with fewer ranks must know about checkpoints.
   void describe(MeetingState& state) const {
-    state.kept_step = _checkpointer.busy() ? _kept_before : _kept_step;
+    _checkpointer.waitForName();
+    state.kept_step = _checkpointer.isNamed() ? _kept_step : _kept_before;
     state.asked = _own.checkpoint != 0;
   }
   /// Why the run ended early, as text; empty if it did not.

@@ -28,13 +28,13 @@ void ModelServer::begin(int rank, const ModelRequest& request) {
   Client& client = _clients->at(rank);
   if (client.forgotten) return;
   client.request = request;
+  if (client.sent.underWay()) client.sent.wait(); // the worker has received it
   if (request.kind == ModelRequest::Kind::apply) {
     client.applies = true;
     post(rank, client.gradient, client.first);
     post(rank, client.parameters, client.second);
     return;
   }
-  if (client.sent.underWay()) client.sent.wait(); // the worker has received it
   client.wants_model = true;
 }
 

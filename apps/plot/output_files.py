@@ -48,11 +48,13 @@ def belongs_to_run(folder, path):
 def in_another_run(output):
     """Is the output in a run directory, with a name that belongs to the run?"""
     for path in (os.path.abspath(output), os.path.realpath(output)):
-        folder = os.path.dirname(path)
-        for run in (folder, os.path.dirname(folder)):
-            if os.path.isdir(run) and has_name_of_run(run, output):
-                if any(os.path.basename(own) != "deck.toml" for own in files_of_run(run)):
-                    return True
+        folder, name = os.path.split(path)
+        is_checkpoint = os.path.basename(folder) == "checkpoints" and name.startswith("step-")
+        run = os.path.dirname(folder) if is_checkpoint else folder
+        if not is_checkpoint and not OWN_NAME.fullmatch(name):
+            continue
+        if os.path.isdir(run) and any(OWN_NAME.fullmatch(own) and own != "deck.toml" for own in os.listdir(run)):
+            return True
     return False
 
 

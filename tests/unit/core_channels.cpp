@@ -1,6 +1,8 @@
 #include "partita/core/image_layout.hpp"
 #include "partita/nn/channel_sums.hpp"
 
+#include <cmath>
+
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
 #include "support/images.hpp"

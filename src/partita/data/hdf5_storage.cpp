@@ -44,8 +44,9 @@ struct Sources {
 /// A prefix of an environment variable, in which "${ORIGIN}" is the folder of `file`.
 fs::path prefixFor(std::string prefix, const fs::path& file) {
   const std::string origin = "${ORIGIN}";
+  std::error_code ignored;
   if (prefix.rfind(origin, 0) == 0)
-    prefix.replace(0, origin.size(), fs::path(file).remove_filename().string());
+    prefix.replace(0, origin.size(), fs::absolute(file, ignored).remove_filename().string());
   return prefix;
 }
 
@@ -99,7 +100,7 @@ bool fits(const std::string& name, const std::string& source) {
   return std::regex_match(name, std::regex(pattern));
 }
 
-/// The files that a source stands for.
+/// The files that a source stands for. A pattern in the name of a folder is not resolved.
 std::vector<std::string> filesOfSource(const std::string& source, const std::string& file) {
   std::vector<std::string> files;
   if (source.find('%') == std::string::npos) {
@@ -108,9 +109,11 @@ std::vector<std::string> filesOfSource(const std::string& source, const std::str
     return files;
   }
   std::error_code ignored;
-  for (const fs::path& place : sourcePlaces(source, file))
-    for (const fs::path& entry : entriesOf(place.parent_path().string(), ignored))
+  for (const fs::path& place : sourcePlaces(source, file)) {
+    const fs::path folder = fs::absolute(place, ignored).parent_path();
+    for (const fs::path& entry : entriesOf(folder.string(), ignored))
       if (fits(entry.filename().string(), place.filename().string())) files.push_back(entry.string());
+  }
   return files;
 }
 

@@ -160,15 +160,11 @@ std::vector<std::int32_t> readIdxLabels(const std::string& path) {
 }
 
 LoadedSets readIdx(const DataSection& section, Need need, bool evaluates) {
-  const auto read_training = [&](Need wanted) {
-    return readPair(dataPath(section, section.train_images), dataPath(section, section.train_labels),
-                    section.samples, wanted);
-  };
   LoadedSets sets;
-  sets.train = read_training(evaluates ? Need::labels_only : need);
+  sets.train = readPair(dataPath(section, section.train_images), dataPath(section, section.train_labels),
+                        section.samples, evaluates ? Need::labels_only : need);
   sets.test = readPair(dataPath(section, section.test_images), dataPath(section, section.test_labels),
                        section.test_samples, need);
-  if (evaluates && sets.test.labels.empty()) sets.train = read_training(need);
   return sets;
 }
 

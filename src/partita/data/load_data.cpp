@@ -226,9 +226,9 @@ Dataset splitOff(Dataset& train, double fraction, std::size_t all, const std::st
 }
 
 /// Orders of samples have numbers of 32 bits.
-void checkCount(const LoadedSet& set) {
-  if (set.labels.size() / set.labels_per_sample > std::numeric_limits<std::uint32_t>::max())
-    throw UserError(set.labels_source + ": has 2^32 samples or more; divide it into several files");
+void checkCount(const Dataset& set, const std::string& source) {
+  if (set.size() > std::numeric_limits<std::uint32_t>::max())
+    throw UserError(source + ": has 2^32 samples or more; divide it into several files");
 }
 
 /// The first samples of a set.
@@ -292,9 +292,6 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
                     joined(loaded.test.shape, " x ") + ", but those of the training set have " +
                     joined(loaded.train.shape, " x "));
 
-  checkCount(loaded.train);
-  checkCount(loaded.test);
-
   DataSets sets;
   sets.shape = loaded.train.shape;
   if ((section.kind == DataKind::hdf5 || section.kind == DataKind::idx) && need == Need::everything)
@@ -310,6 +307,8 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
   checkLabels(loaded.test, sets.classes, origin);
   sets.train = limited(loaded.train, section.samples);
   sets.test = limited(loaded.test, section.test_samples);
+  checkCount(sets.train, loaded.train.labels_source);
+  checkCount(sets.test, loaded.test.labels_source);
   divide(sets, section, seed);
   if (trained != nullptr) {
     sets.shift = trained->shift;

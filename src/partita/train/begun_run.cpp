@@ -50,16 +50,15 @@ BegunRun::BegunRun(const ExecSpace& space, const Communicator& world, const RunC
   length = planRunLength(setup.config, setup.plans.sets.train.size());
   const bool goes_on = continued.state.any();
   collectively(world, [&] {
-    const bool opens = !goes_on && !start.file.empty() && continued.opened == nullptr;
-    if (opens) continued.opened = std::make_shared<const RunFile>(start.file);
-    planBeginning(deck, goes_on ? nullptr : continued.opened, continued.state);
+    const std::string& file = continued.prepared ? continued.file : start.file;
+    planBeginning(deck, goes_on ? "" : file, continued.state);
   });
   for (const auto& local : setup.stages)
     if (goes_on) local->stage.setParameters(space, continued.state.parameters.data());
   checkDirectory(world, directory);
-  if (!continued.prepared) directory.prepare(world, writeDeck(continued.deck), start, takenOver());
+  if (!continued.prepared)
+    continued.file = directory.prepare(world, writeDeck(continued.deck), start, takenOver());
   continued.prepared = true;
-  if (goes_on || continued.losses == nullptr) continued.opened.reset(); // it would keep its place on the disk
   if (world.rank() == 0 || goes_on) setup.grid.traffic = restart.traffic();
 }
 
@@ -69,15 +68,14 @@ void BegunRun::predict() {
   forecast = predictedRun(setup.config, plans.sets, plans.grid);
 }
 
-/// `from` null: the run starts afresh, or from a state that its ranks have.
-void BegunRun::planBeginning(const RunConfig& deck, const std::shared_ptr<const RunFile>& from,
-                             const MeetingState& state) {
+/// `file` empty: the run starts afresh, or from a state that its ranks have.
+void BegunRun::planBeginning(const RunConfig& deck, const std::string& file, const MeetingState& state) {
   const RunConfig& config = setup.config;
   const Plans& plans = setup.plans;
   const int replicas = setup.grid.replicas();
-  restart = planRestart(from, deck, config, plans.partition, length, plans.sets, replicas);
+  restart = planRestart(file, deck, config, plans.partition, length, plans.sets, replicas);
   if (state.any()) restart = restartFrom(state, length, samples(), replicas);
-  if (from != nullptr)
+  if (!file.empty())
     readParameters(*restart.opened, setup.stagePointers<Stage*>(),
                    restart.replicaOf(config, setup.grid.replica()));
 }

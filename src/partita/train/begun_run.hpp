@@ -19,8 +19,8 @@ struct Continued {
   const RunConfig& deck;       ///< for all ranks of the beginning
   LossWatch* losses = nullptr; ///< null: a rank that dies ends the job
   MeetingState state = {};
-  bool prepared = false;                           ///< the run directory
-  std::shared_ptr<const RunFile> opened = nullptr; ///< to begin from, open because its name may change
+  bool prepared = false; ///< the run directory
+  std::string file = {}; ///< to begin from, by its name in the prepared directory
 };
 
 /// A run that is ready to train: its plans and stages, where it begins, and a run directory that is prepared
@@ -51,8 +51,7 @@ struct BegunRun {
  private:
   void predict();
   void checkContinuedLog(const RunDirectory& directory) const;
-  void planBeginning(const RunConfig& deck, const std::shared_ptr<const RunFile>& from,
-                     const MeetingState& state);
+  void planBeginning(const RunConfig& deck, const std::string& file, const MeetingState& state);
   /// Does the run take over all steps of an earlier one?
   bool sameCourse() const { return restart.keeps_state && firstStep() >= restart.found->run_step; }
   void checkDirectory(const Communicator& world, const RunDirectory& directory) const;

@@ -193,14 +193,13 @@ std::string chooseRestart(const Communicator& world, const std::string& restart,
   return "";
 }
 
-Restart planRestart(const std::shared_ptr<const RunFile>& from, const RunConfig& deck,
-                    const RunConfig& config, const Partition& partition, const RunLength& length,
-                    const DataSets& sets, int replicas) {
+Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
+                    const Partition& partition, const RunLength& length, const DataSets& sets, int replicas) {
   Restart restart;
-  if (from == nullptr) return restart;
-  restart.opened = from;
-  const RunFile& opened = *from;
-  const std::string& file = restart.file = opened.path();
+  restart.file = file;
+  if (file.empty()) return restart;
+  restart.opened = std::make_shared<const RunFile>(file);
+  const RunFile& opened = *restart.opened;
   const RunFacts facts = opened.facts();
   try {
     checkParameters(opened, partition, false);

@@ -39,12 +39,10 @@ struct Restart {
 
 /// Decides where to continue: at the stored step if the deck trains the same stages in the same way; at the
 /// same step of another strategy if all stages had taken the same steps; otherwise at the beginning, with the
-/// stored parameters. Without a file (`from` null) the run starts afresh. Logs what carries over and what
-/// does not. `deck` is as given, `config` the effective one. Throws UserError if the file is beyond the end
-/// of the deck.
-Restart planRestart(const std::shared_ptr<const RunFile>& from, const RunConfig& deck,
-                    const RunConfig& config, const Partition& partition, const RunLength& length,
-                    const DataSets& sets, int replicas);
+/// stored parameters. Logs what carries over and what does not. `deck` is as given, `config` the effective
+/// one. Throws UserError if the file is beyond the end of the deck.
+Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
+                    const Partition& partition, const RunLength& length, const DataSets& sets, int replicas);
 
 /// Sets an updater that has taken no step to the point where the run continues. Returns whether the file has
 /// all vectors that are required besides the state of its optimiser.

@@ -70,6 +70,16 @@ std::string deckIn(const std::string& run_directory) {
   return regularFileExists(path) ? readTextFile(path, most_deck_bytes) : std::string();
 }
 
+/// May somebody have edited `deck.toml`? Results show how it was. If there are none, only the form of the
+/// text can tell.
+bool isEdited(const std::string& run_directory, const std::string& deck) {
+  const std::string old = deckIn(run_directory);
+  if (old.empty() || old == deck) return false;
+  const std::vector<StoredDeck> stored = storedDecks(run_directory, old);
+  if (stored.empty()) return !isUnchanged(old, run_directory + "/deck.toml");
+  return stored.back().text != old;
+}
+
 /// Throws UserError if a file that the run goes on writing cannot be written: before anything is changed.
 /// What a link leads to is only read.
 void refuseReadOnly(const std::string& run_directory, const std::string& deck, const TakenOver& kept) {
@@ -78,19 +88,17 @@ void refuseReadOnly(const std::string& run_directory, const std::string& deck, c
     if (!fs::is_symlink(path, ignored) && access(path.c_str(), F_OK) == 0 && access(path.c_str(), W_OK) != 0)
       failFile(path, "cannot be written", errno);
   };
-  if (deckIn(run_directory) != deck) check(run_directory + "/deck.toml");
+  if (deckIn(run_directory) != deck && !isEdited(run_directory, deck)) check(run_directory + "/deck.toml");
   for (const std::string& path : continuedFilesIn(run_directory, kept)) check(path);
 }
 
-/// Sets `deck.toml` aside if somebody may have edited it. Results show how it was, so this comes before they
-/// are removed. A run that continued with another deck and was killed early leaves a deck that no result has:
-/// the warning claims no more than that. If there are no results, only the form of the text can tell.
+/// Sets `deck.toml` aside if somebody may have edited it; this comes before results are removed. A run that
+/// continued with another deck and was killed early leaves a deck that no result has: the warning claims no
+/// more than that.
 void keepEditedDeck(const std::string& run_directory, const std::string& deck) {
-  const std::string path = run_directory + "/deck.toml", old = deckIn(run_directory);
-  if (old.empty() || old == deck) return;
-  const std::vector<StoredDeck> stored = storedDecks(run_directory, old);
-  const bool known = !stored.empty() && stored.back().text == old;
-  if (known || (stored.empty() && isUnchanged(old, path))) return;
+  if (!isEdited(run_directory, deck)) return;
+  const std::string path = run_directory + "/deck.toml";
+  const std::vector<StoredDeck> stored = storedDecks(run_directory, deckIn(run_directory));
   if (stored.empty()) {
     Log::warning("the deck in the run directory had been edited and was renamed to " + setAside(path));
   } else {
@@ -257,9 +265,10 @@ void RunDirectory::admit(const Communicator& world, const RunStart& start) const
   });
 }
 
-void RunDirectory::prepare(const Communicator& world, const std::string& deck, const RunStart& start,
-                           const TakenOver& taken) const {
-  if (!exists()) return;
+std::string RunDirectory::prepare(const Communicator& world, const std::string& deck, const RunStart& start,
+                                  const TakenOver& taken) const {
+  if (!exists()) return start.file;
+  std::string begin = start.file;
   collectively(world, [&] {
     if (world.rank() != 0) return;
     const bool own = owns(start.file);
@@ -276,11 +285,17 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
     writeEffectiveDeck(_path, deck); // before anything is removed, because it may fail
     const bool damaged = start.latest && start.file.empty() && !checkpointsIn(_path).empty();
     if (start.overwrite && !own && !damaged) discardResults(_path, start.file);
-    for (const std::string& path : setResultsAside(_path, kept))
+    std::error_code ignored;
+    const std::string parameters = file("parameters.h5");
+    const bool begins_there = fs::equivalent(start.file, parameters, ignored);
+    for (const std::string& path : setResultsAside(_path, kept)) {
       Log::info("a result of an earlier run was renamed to " + path);
+      if (begins_there && path.rfind(parameters, 0) == 0) begin = path;
+    }
     for (const std::string& path : setAsideLater(_path, nameHere(start.file)))
       Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
   });
+  return broadcast(world, begin);
 }
 
 void RunDirectory::makeRoom(const std::vector<std::string>& names) const {

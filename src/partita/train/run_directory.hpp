@@ -33,9 +33,10 @@ class RunDirectory {
   void makeRoom(const std::vector<std::string>& names) const;
 
   /// Prepares the directory for a run that has been admitted: writes the effective deck, and sets aside, or
-  /// removes if `start` says so, whatever does not belong to the run. Links are set aside, too. Collective.
-  void prepare(const Communicator& world, const std::string& deck, const RunStart& start,
-               const TakenOver& taken) const;
+  /// removes if `start` says so, whatever does not belong to the run. Links are set aside, too. Returns the
+  /// name of the file to begin from, which may have changed. Collective.
+  std::string prepare(const Communicator& world, const std::string& deck, const RunStart& start,
+                      const TakenOver& taken) const;
 
   bool exists() const { return !_path.empty(); }
   /// Returns whether its path no longer leads to it: the folder was renamed, removed or replaced, and another

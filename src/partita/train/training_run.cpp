@@ -148,13 +148,14 @@ RunContext contextOf(BegunRun& run, TrainingParts& parts, const RunDirectory& di
           continued.losses == nullptr ? nullptr : &continued.state};
 }
 
-/// Writes the trace of a run that has one. Collective.
+/// Writes the trace of a run that has one; a failure does not end the run. Collective.
 void writeTrace(const Communicator& world, const TrainingParts& parts, const RunDirectory& directory) {
   if (parts.trace == nullptr) return;
-  collectively(world, [&] {
-    if (world.rank() == 0) directory.makeRoom({"trace.json"});
-  });
-  parts.trace->write(directory.file("trace.json"));
+  std::string failure;
+  if (world.rank() == 0) failure = failureOf([&] { directory.makeRoom({"trace.json"}); });
+  if (!failure.empty()) Log::warning("no trace was written: " + failure);
+  if (world.maximum(std::int64_t{failure.empty() ? 0 : 1}) == 0)
+    parts.trace->write(directory.file("trace.json"));
 }
 
 /// A run that was stopped; `kept`: its last checkpoint is complete.
@@ -240,6 +241,7 @@ void share(const Communicator& world, Continued& continued) {
   state.evaluates = facts[2] != 0;
   state.position = {RunPhase::training, 0, facts[3]};
   state.kept_step = facts[4]; // an interrupted meeting may have set it on some ranks only
+  continued.file = broadcast(world, continued.file);
   broadcast(world, state.numbers);
   broadcast(world, state.parameters);
 }

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import support
-from support import run
+from support import finish, run, start
 
 ROOT = Path(__file__).resolve().parents[2]
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # the script lies in the sources
@@ -71,6 +71,16 @@ class Search(support.RunTest):
             state.write_text("".join(lines[:kept]))
             self.assertEqual(self.search("--json", "-", "--state", state, ranks=ranks), outputs[1])
             self.assertEqual(state.read_text(), "".join(lines))
+
+    def test_two_at_once_share_a_state(self):
+        alone, shared = self.folder / "alone", self.folder / "shared"
+        wanted = self.search("--json", "-", "--state", alone)
+        processes = [start("plan", "search", self.spec, "--json", "-", "--state", shared) for _ in range(2)]
+        for process in processes:
+            result = finish(process)
+            self.assertDone(result)
+            self.assertEqual(result.stdout, wanted)
+        self.assertEqual(shared.read_text(), alone.read_text())
 
     def test_the_answers_are_written_before_they_are_printed(self):
         """A reader that leaves, such as head, ends the program."""

@@ -2,9 +2,12 @@
 #include "partita/data/hdf5_data.hpp"
 #include "partita/data/load_data.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <limits>
 #include <numeric>
 #include <unistd.h>
@@ -223,6 +226,42 @@ TEST_CASE("Files behind patterns, chains of links and packed names count as data
     CHECK(has(name));
   }
   CHECK_FALSE(has("part-x.h5"));
+}
+
+/// HDF5 itself reads the variable when it begins, so it does not find the file here.
+TEST_CASE("Raw files are found by the prefix that HDF5 uses", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = sectionOf(folder);
+  section.test_file.clear();
+  std::filesystem::create_directory(folder.path("values"));
+  setenv("HDF5_EXTFILE_PREFIX", "${ORIGIN}/values", 1);
+  const auto write = [&](std::size_t bytes) {
+    folder.write("values/raw", std::string(bytes, '\0'));
+    const std::array<hsize_t, 2> sizes{2, 3};
+    const Hdf5Writer file(folder.path("train.h5"));
+    const Hdf5Space space(H5Screate_simple(2, sizes.data(), nullptr)),
+        rows(H5Screate_simple(1, sizes.data(), nullptr));
+    const Hdf5List properties(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_external(properties.get(), "raw", 0, H5F_UNLIMITED) >= 0);
+    const Hdf5Dataset set(H5Dcreate2(file.id(), "features", H5T_NATIVE_FLOAT, space.get(), H5P_DEFAULT,
+                                     properties.get(), H5P_DEFAULT)),
+        labels(H5Dcreate2(file.id(), "labels", H5T_NATIVE_INT, rows.get(), H5P_DEFAULT, H5P_DEFAULT,
+                          H5P_DEFAULT));
+    REQUIRE(set);
+    const std::array<int, 2> values{0, 1};
+    REQUIRE(H5Dwrite(labels.get(), H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
+  };
+  write(24);
+  const std::vector<std::string> files = dataFiles(section);
+  write(20);
+  const std::string of_short = messageFor(section);
+  unsetenv("HDF5_EXTFILE_PREFIX");
+  const bool listed = std::any_of(files.begin(), files.end(), [&](const std::string& file) {
+    std::error_code ignored;
+    return std::filesystem::equivalent(file, folder.path("values/raw"), ignored);
+  });
+  CHECK(listed);
+  CHECK_THAT(of_short, ContainsSubstring("which is too short"));
 }
 
 TEST_CASE("Parts of an HDF5 data set that were never written are reported", "[data]") {

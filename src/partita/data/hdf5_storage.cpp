@@ -81,7 +81,7 @@ std::string findSource(const std::string& source, const std::string& file) {
 /// The raw file of an external part that `file` names.
 std::string externalPlace(const std::string& name, const std::string& file) {
   const char* prefix = std::getenv("HDF5_EXTFILE_PREFIX");
-  return prefix == nullptr ? name : (prefixFor(prefix, file) / name).string();
+  return prefix == nullptr ? name : (prefixFor(prefix, file) / name).lexically_normal().string();
 }
 
 /// Does a name fit the name of a source, in which "%b" stands for any number and "%%" for a percent sign?

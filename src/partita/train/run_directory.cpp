@@ -83,13 +83,18 @@ bool isEdited(const std::string& run_directory, const std::string& deck) {
 /// Throws UserError if a file that the run goes on writing cannot be written: before anything is changed.
 /// What a link leads to is only read.
 void refuseReadOnly(const std::string& run_directory, const std::string& deck, const TakenOver& kept) {
-  const auto check = [](const std::string& path) {
+  const auto is_read_only = [](const std::string& path) {
     std::error_code ignored;
-    if (!fs::is_symlink(path, ignored) && access(path.c_str(), F_OK) == 0 && access(path.c_str(), W_OK) != 0)
-      failFile(path, "cannot be written", errno);
+    return !fs::is_symlink(path, ignored) && access(path.c_str(), F_OK) == 0 &&
+           access(path.c_str(), W_OK) != 0;
   };
-  if (deckIn(run_directory) != deck && !isEdited(run_directory, deck)) check(run_directory + "/deck.toml");
-  for (const std::string& path : continuedFilesIn(run_directory, kept)) check(path);
+  std::vector<std::string> paths = growingFilesIn(run_directory, kept);
+  const std::string of_deck = run_directory + "/deck.toml";
+  const bool rewrites =
+      is_read_only(of_deck) && deckIn(run_directory) != deck && !isEdited(run_directory, deck);
+  if (rewrites) paths.push_back(of_deck);
+  for (const std::string& path : paths)
+    if (is_read_only(path)) failFile(path, "cannot be written", errno);
 }
 
 /// Sets `deck.toml` aside if somebody may have edited it; this comes before results are removed. A run that

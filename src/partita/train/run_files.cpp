@@ -89,15 +89,6 @@ std::vector<std::string> checkpointsIn(const std::string& run_directory) {
   return files;
 }
 
-std::vector<std::string> growingFilesIn(const std::string& run_directory) {
-  std::vector<std::string> files;
-  for (const OwnFile& file : own_files) {
-    const std::string path = run_directory + "/" + file.name;
-    if (file.grows() && exists(path)) files.push_back(path);
-  }
-  return files;
-}
-
 std::vector<std::string> resultsIn(const std::string& run_directory) {
   std::vector<std::string> names;
   for (const OwnFile& file : own_files)

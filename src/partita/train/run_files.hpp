@@ -24,8 +24,6 @@ std::int64_t checkpointStep(const std::string& path);
 /// the folder exists but cannot be listed: it may hold the state of a run.
 std::vector<std::string> checkpointsIn(const std::string& run_directory);
 
-/// The files there to which a run appends while it goes on, such as its history.
-std::vector<std::string> growingFilesIn(const std::string& run_directory);
 /// Results of a run in the directory: names of files with our marks, such as "summary.json".
 std::vector<std::string> resultsIn(const std::string& run_directory);
 /// Returns whether they are those of a run that ended: parameters and summary.

@@ -81,7 +81,7 @@ std::string setAside(const std::string& path) {
   return aside;
 }
 
-std::vector<std::string> continuedFilesIn(const std::string& run_directory, const TakenOver& taken) {
+std::vector<std::string> growingFilesIn(const std::string& run_directory, const TakenOver& taken) {
   std::vector<std::string> files;
   for (const OwnFile& file : own_files) {
     const std::string path = run_directory + "/" + file.name;

@@ -19,8 +19,9 @@ struct TakenOver {
   bool decisions = false; ///< those of the log
   bool results = false;   ///< the run has no steps left, and makes the same results again
 };
-/// The growing files of an earlier run that are taken over.
-std::vector<std::string> continuedFilesIn(const std::string& run_directory, const TakenOver& taken);
+/// The files there to which a run appends while it goes on, such as its history, if they are taken over.
+std::vector<std::string> growingFilesIn(const std::string& run_directory,
+                                        const TakenOver& taken = {true, true, true});
 /// Sets results of an earlier run aside that are not taken over, except checkpoints. Returns the new names.
 std::vector<std::string> setResultsAside(const std::string& run_directory, const TakenOver& taken);
 /// Sets files aside that somebody has put in the place of these results since the run began. Returns the new

@@ -1,4 +1,5 @@
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/window_plan.hpp"
 
 #include "layer_probe.hpp"
 
@@ -60,6 +61,14 @@ TEST_CASE("Conv2d: kernels, paddings, strides, dilations and groups", "[gradient
   check(conv(2, {{5}}, {{4}}, {{3}}), {1, 3, 2});                    // a window wider than the image
   check(conv(2, {{4}}, {{0}, true}, {{1}}), {2, 5, 4});              // same, of an even kernel
   check(conv(2, {{3, 2}}, {{0}, true}, {{2}}, {{1, 2}}), {2, 6, 5}); // same, with strides
+}
+
+TEST_CASE("Conv2d: channels for which Winograd's algorithm is used", "[gradient]") {
+  for (const LayerSpec& spec : {conv(17, {{3}}, {{1}}), conv(16, {{3}}, {{2}})}) {
+    const Shape shape{16, 5, 4};
+    CHECK(ConvolutionPlan(planOf(spec, shape)).winograd() == !plans_for_device);
+    check(spec, shape, 0.1); // sums of many products are large
+  }
 }
 
 TEST_CASE("Conv3d", "[gradient]") {

@@ -56,6 +56,11 @@ std::vector<Case> cases() {
           {{16, 4, 5, 6}, 32, {{3}}, {{1}}},
           {{16, 5, 4, 4}, 16, {{2, 3, 1}}, {{1, 1, 0}}, {{2, 1, 1}}},
           {{16, 128, 120}, 16, {{3}}, {{1}}, {{1}}, {{1}}, 1, 3}, // two rows at a time, then one
+          // more or fewer channels than fill vectors, tiles that end outside, padding of no and of many places
+          {{19, 7, 8}, 37, {{3}}, {{1}}},
+          {{70, 5, 9}, 130, {{3}}, {{1}}, {{1}}, {{1}}, 1, 2},
+          {{16, 12, 10}, 16, {{3}}, {{3}}},
+          {{24, 33, 31}, 20, {{3}}}, // several times as many tiles as are computed at once
           // few outputs
           {{1, 28, 28}, 20, {{5}}},
           {{3, 15, 17}, 33, {{7}}, {{3}}, {{2}}},

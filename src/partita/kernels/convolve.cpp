@@ -8,6 +8,7 @@
 #include "partita/kernels/onednn_convolve.hpp"
 #include "partita/kernels/onednn_products.hpp"
 #include "partita/kernels/packed_weights.hpp"
+#include "partita/kernels/winograd.hpp"
 
 #include <algorithm>
 
@@ -99,6 +100,11 @@ void Convolve::addProducts(const ExecSpace& space, const Matrix& columns, const 
   }
 }
 
+/// Not where the processor multiplies the operands as they are, which is faster.
+bool Convolve::usesWinograd() const {
+  return winograd::convolves(_c) && (_operands == Precision::single || !onednn::multiplies(_operands));
+}
+
 bool Convolve::forwardTakesHalf(const TypedMatrix& in, const TypedMatrix& out) const {
   return onednn::convolves(_c, _operands, in.rows, nullptr, true) ||
          (cudnn::aligned({in.data, out.data}) && cudnn::forwardTakesHalf(_c, _operands, in.rows));
@@ -156,6 +162,8 @@ void Convolve::backwardHalf(const ExecSpace& space, const Vector& work, bool acc
 void Convolve::forward(const ExecSpace& space, const Vector& work, const TypedMatrix& in,
                        const Matrix& weight, const TypedMatrix& out, const ProductEpilogue& epilogue) const {
   const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
+  if (usesWinograd())
+    return winograd::forward(space, _c, nullptr, work, in.real(), weight, out.real(), epilogue);
   if (!onednn::convolves(_c, _operands, rows, nullptr, in.half()))
     return in.half() ? forwardHalf(space, work, in, weight, out, epilogue)
                      : forwardPortable(space, work, in.real(), weight, out.real(), epilogue);
@@ -191,6 +199,7 @@ void Convolve::forwardBlock(const ExecSpace& space, const Vector& work, const Ma
                             const std::function<void()>& between) const {
   const ConvolutionBlock block(_c, outputs);
   const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
+  if (usesWinograd()) return winograd::forward(space, _c, &block, work, in, weight, out, {}, between);
   if (!onednn::convolves(_c, _operands, rows, &block))
     return blockInScratch(space, work, in, weight, out, block, between);
   for (std::int64_t first = 0; first < rows; first += at_once) {
@@ -238,6 +247,12 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
                         const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
                         const TypedMatrix& grad_in, const std::function<void()>& between) const {
   const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
+  if (usesWinograd()) {
+    if (weight_gradient.size() > 0)
+      winograd::weightGradient(space, _c, work, accumulate, in.real(), grad.real(), weight_gradient, between);
+    if (grad_in.size() > 0) winograd::inputGradient(space, _c, work, weight, grad.real(), grad_in.real());
+    return;
+  }
   if (!onednn::convolves(_c, _operands, rows, nullptr, in.half())) {
     if (in.half()) {
       backwardHalf(space, work, accumulate, in, weight, grad, weight_gradient, grad_in);

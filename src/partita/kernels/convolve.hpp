@@ -12,8 +12,9 @@ namespace partita {
 ///
 /// The portable way gathers what the windows see into columns (Chellapilla, Puri and Simard, 2006),
 /// for as many rows of the batch at a time as fit into bounded scratch, so that the work is one
-/// matrix product per group. A 1x1 window of stride 1 needs no gathering. On hosts, oneDNN computes
-/// the same if it is available and, as judged by the shape alone, faster; otherwise
+/// matrix product per group. A 1x1 window of stride 1 needs no gathering. On hosts, windows of 3x3 places are
+/// computed by Winograd's algorithm unless the processor multiplies 16-bit operands. Of the others, oneDNN
+/// computes those for which it is available and, as judged by the shape alone, faster; otherwise
 /// `narrow::forward` and its gradients do for few outputs. On NVIDIA devices, cuDNN does if it is
 /// available and has a reproducible algorithm.
 class Convolve {
@@ -59,6 +60,7 @@ class Convolve {
     Real* columns;
   };
   Scratch scratchIn(const Vector& work, const Matrix& weight, const Matrix& weight_gradient) const;
+  bool usesWinograd() const;
   bool copiesWeights() const { return _c.copiedWeights() > 0; }
   /// Then its epilogue comes with it, while cuDNN would need a kernel for bias and ReLU.
   bool isOneProduct() const { return _c.pointwise() && _c.groups == 1; }

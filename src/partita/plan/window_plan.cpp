@@ -155,6 +155,12 @@ namespace {
 
 constexpr std::int64_t channel_lanes = 16; // of a vector register with AVX-512
 
+/// Rounded up to half of such a register.
+std::int64_t halfVectors(std::int64_t channels) {
+  constexpr std::int64_t lanes = 8;
+  return (channels + lanes - 1) / lanes * lanes;
+}
+
 } // namespace
 
 bool ConvolutionPlan::packable() const {
@@ -212,8 +218,7 @@ std::int64_t ConvolutionPlan::narrowRows(std::int64_t rows) const {
 }
 
 std::int64_t ConvolutionPlan::narrowWidth() const {
-  constexpr std::int64_t lanes = 8;
-  return (out_channels + lanes - 1) / lanes * lanes;
+  return halfVectors(out_channels);
 }
 
 std::int64_t ConvolutionPlan::gradientSlices() const {
@@ -235,6 +240,39 @@ bool ConvolutionPlan::scatters() const {
   return narrow() && windows.in[0] == 1 && runLength() >= shortest_run && windows.inPlaces() <= most_places;
 }
 
+bool ConvolutionPlan::winograd() const {
+  constexpr std::int64_t fewest_channels = 16; // otherwise transforms take longer than they save
+  constexpr double least_gain = 1.5;           // of plain products to those of whole tiles
+  const WindowPlan& w = windows;
+  if (plans_for_device || groups != 1 || std::min(in_channels, out_channels) < fewest_channels) return false;
+  for (int a = w.flat() ? 1 : 0; a < 3; ++a)
+    if (w.kernel[a] != 3 || w.stride[a] != 1 || w.dilation[a] != 1) return false;
+  double tiles = 1.0;
+  for (const std::int64_t extent : w.out) tiles *= static_cast<double>((extent + 1) / 2);
+  return static_cast<double>(w.taps() * w.outPlaces()) >=
+         least_gain * static_cast<double>(winogradPoints()) * tiles;
+}
+
+std::int64_t ConvolutionPlan::winogradPoints() const {
+  return windows.flat() ? 16 : 64;
+}
+
+std::int64_t ConvolutionPlan::winogradTiles() const {
+  constexpr std::int64_t budget = 1 << 17;             // fits into the cache of a core
+  const std::int64_t least = windows.flat() ? 96 : 48; // enough for all cores, and for long sums
+  return std::max(least, budget / (winogradPoints() * (in_channels + out_channels)) / 12 * 12);
+}
+
+std::int64_t ConvolutionPlan::winogradWeights() const {
+  return winogradPoints() *
+         std::max(in_channels * halfVectors(out_channels), out_channels * halfVectors(in_channels));
+}
+
+std::int64_t ConvolutionPlan::winogradPlace() const {
+  const std::int64_t channels = std::max(in_channels, out_channels);
+  return (channels + packed_alignment - 1) / packed_alignment * packed_alignment;
+}
+
 std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
   constexpr std::int64_t least_on_device = 1 << 23; // libraries of vendors want some in any case
   std::int64_t columns = columnValues(rows) + 2 * copiedWeights();
@@ -245,6 +283,12 @@ std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
     columns = std::max(columns, weights + paddedValues() * narrowRows(rows));
     if (scatters())
       columns = std::max(columns, out_channels * depth() / runLength() * runWidth() + packed_alignment);
+  }
+  if (winograd()) {
+    const std::int64_t padding =
+                           16 * packed_alignment * (1 + halfVectors(out_channels) / 8), // of `pointStep`
+        tiles = 16 * winogradTiles() * (in_channels + halfVectors(out_channels)) + padding;
+    columns = std::max(columns, packed_alignment + winogradPlace() + winogradWeights() + tiles);
   }
   if (!packable()) return columns;
   const std::int64_t activations =

@@ -75,6 +75,14 @@ struct ConvolutionPlan {
   /// where it lies?
   bool scatters() const;
 
+  /// Are these neighbouring windows of 3x3 or 3x3x3 places, and enough channels and places that Winograd's
+  /// algorithm (kernels/winograd.hpp) is faster on a host?
+  bool winograd() const;
+  std::int64_t winogradPoints() const;  ///< values per channel of a transformed tile
+  std::int64_t winogradTiles() const;   ///< tiles of 2x2 or 2x2x2 outputs at once
+  std::int64_t winogradWeights() const; ///< values of the transformed weights, or of their gradient
+  std::int64_t winogradPlace() const;   ///< values of a place of zeros
+
   /// Rows of 16-bit values that are converted to `Real` at once for any of these ways, and the values of
   /// these: input, gradient of the input, and output or its gradient.
   std::int64_t rowsInReal(std::int64_t rows) const;

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "partita/kernels/products.hpp"
+#include "partita/plan/window_plan.hpp"
+
+#include <functional>
+
+/// Convolutions with windows of 3x3 or 3x3x3 places on hosts, by Winograd's minimal filtering F(2x2, 3x3)
+/// (Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016) and its counterpart for
+/// volumes. A tile of 2x2 outputs depends on 4x4 inputs. Both and the weights are transformed, axis by axis,
+/// so that 16 products per pair of channels replace 36; for volumes 64 replace 216. All factors of the
+/// transforms are 0, 1 and 1/2, which keeps rounding errors nearly as small as those of plain sums. Products
+/// of tiles and transformed weights stay in vector registers.
+namespace partita::winograd {
+
+/// Is this the way for the convolution? The shape and the build alone decide.
+bool convolves(const ConvolutionPlan& plan);
+
+/// out = W * in and the epilogue, all in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues`.
+/// With `block`, only the outputs of this block of `plan` are computed, and written to their places in `out`.
+/// `between` is called again and again, each time after some outputs.
+void forward(const ExecSpace& space, const ConvolutionPlan& plan, const ConvolutionBlock* block,
+             const Vector& work, const Matrix& in, const Matrix& weight, const Matrix& out,
+             const ProductEpilogue& epilogue, const std::function<void()>& between = {});
+
+/// The gradient of the input: a convolution of `grad` with the weights turned round.
+void inputGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
+                   const Matrix& weight, const Matrix& grad, const Matrix& grad_in);
+
+/// The gradient of the weights, with `accumulate` added to what is there.
+void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
+                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
+                    const std::function<void()>& between);
+
+} // namespace partita::winograd

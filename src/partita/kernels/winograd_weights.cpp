@@ -1,0 +1,198 @@
+#include "partita/core/error.hpp"
+#include "partita/core/region.hpp"
+#include "partita/core/typed_matrix.hpp"
+#include "partita/kernels/winograd.hpp"
+#include "partita/kernels/winograd_tiles.hpp"
+
+#include <algorithm>
+
+namespace partita::winograd {
+
+#ifdef PARTITA_LANE_VECTORS
+
+namespace {
+
+/// to [strips, points, tiles, outputs of the strip] = the transformed gradients of the outputs of tiles.
+template <int Axes>
+struct TransformGradients {
+  static constexpr int points = powerOf(4, Axes);
+  Tiles<Axes> tiles;
+  const Real *grad, *zeros;
+  Real* to;
+  std::int64_t first, count, outputs;
+
+  /// An item is a tile.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const auto tile = tiles.tile(first + item);
+    const Real* from[powerOf(2, Axes)];
+    placesIn<2, Axes>(tiles.out, grad, zeros, tile.image, tile.first, outputs, from);
+    forOutputStrips(outputs, [&](const auto& sums, std::int64_t output) { strip(sums, from, item, output); });
+  }
+
+ private:
+  template <class S>
+  KOKKOS_INLINE_FUNCTION void strip(const S&, const Real* const (&from)[powerOf(2, Axes)], std::int64_t item,
+                                    std::int64_t output) const {
+    const std::int64_t step = pointStep(count, S::width),
+                       end = output + S::width < outputs ? output + S::width : outputs;
+    Real* own = to + gradientStrip(points, count, output) + item * S::width;
+    forLanes(output, end, [&](auto lanes, std::int64_t o) {
+      using L = decltype(lanes);
+      using Gradient = Cube<GradientRule, Axes, typename L::Values>;
+      Gradient cube;
+      forCube<2, Axes>(
+          [&](int i, int z, int y, int x) { cube.values[Gradient::at(z, y, x)] = L::load(from[i] + o); });
+      cube.transform();
+      for (int p = 0; p < points; ++p) L::store(own + p * step + (o - output), cube.values[p]);
+    });
+    for (std::int64_t p = 0; p < points; ++p)
+      for (std::int64_t o = end - output; o < S::width; ++o) own[p * step + o] = 0;
+  }
+};
+
+/// sums [strips, points, inputs, outputs of the strip]: products of transformed inputs and gradients, added
+/// up over some tiles.
+template <int Axes>
+struct AddProducts {
+  static constexpr int points = powerOf(4, Axes);
+  const Real *of_inputs, *of_gradients; // see TransformInputs, TransformGradients
+  Real* sums;
+  bool add; // to what is there
+  std::int64_t count, inputs, outputs, at_once;
+
+  KOKKOS_INLINE_FUNCTION std::int64_t parts() const { return (inputs + at_once - 1) / at_once; }
+
+  /// An item is some inputs at a point, and a strip of outputs.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const std::int64_t row = item / parts(), first = (item - row * parts()) * at_once, number = row / points,
+                       point = row - number * points;
+    forOutputStrip(number, outputs, [&](const auto& strip, std::int64_t output) {
+      if (at_once == 5)
+        tile<5>(strip, point, first, output);
+      else
+        tile<6>(strip, point, first, output);
+    });
+  }
+
+ private:
+  template <int Count, class S>
+  KOKKOS_INLINE_FUNCTION void tile(const S&, std::int64_t point, std::int64_t first,
+                                   std::int64_t output) const {
+    const std::int64_t left = inputs - first < Count ? inputs - first : Count, step = inputs;
+    Real* to = sums + points * inputs * output + (point * inputs + first) * S::width;
+    const Real none[S::width] = {};
+    S own[Count];
+    std::int64_t at[Count];
+    for (int i = 0; i < Count; ++i) {
+      at[i] = i < left ? i : 0;
+      own[i].load(add && i < left ? to + i * S::width : none);
+    }
+    const Real *from = of_inputs + point * pointStep(count, inputs) + first,
+               *grad =
+                   of_gradients + gradientStrip(points, count, output) + point * pointStep(count, S::width);
+    for (std::int64_t t = 0; t < count; ++t, from += step, grad += S::width) {
+      S factors;
+      factors.load(grad);
+      for (int i = 0; i < Count; ++i) own[i].add(from[at[i]], factors);
+    }
+    for (int i = 0; i < Count; ++i)
+      if (i < left) own[i].store(to + i * S::width);
+  }
+};
+
+/// gradient [outputs, inputs, taps] = the sums, transformed.
+template <int Axes>
+struct UnpackGradient {
+  static constexpr int points = powerOf(4, Axes), taps = powerOf(3, Axes);
+  const Real* sums;
+  Real* gradient;
+  std::int64_t inputs, outputs;
+  bool accumulate;
+
+  /// An item is a block of inputs.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    forOutputStrips(
+        outputs, [&](const auto& strip, std::int64_t output) { unpack(strip, item * block_inputs, output); });
+  }
+
+ private:
+  template <class S>
+  KOKKOS_INLINE_FUNCTION void unpack(const S&, std::int64_t begin, std::int64_t output) const {
+    const std::int64_t left = inputs - begin < block_inputs ? inputs - begin : block_inputs,
+                       end = outputs - output < S::width ? outputs - output : S::width;
+    Real copy[block_inputs][taps][S::width];
+    for (std::int64_t i = 0; i < left; ++i)
+      transform(sums + points * inputs * output + (begin + i) * S::width, inputs * S::width, copy[i]);
+    for (std::int64_t o = 0; o < end; ++o) {
+      Real* to = gradient + ((output + o) * inputs + begin) * taps;
+      for (std::int64_t i = 0; i < left; ++i)
+        for (int t = 0; t < taps; ++t)
+          to[i * taps + t] = copy[i][t][o] + (accumulate ? to[i * taps + t] : Real(0));
+    }
+  }
+
+  template <std::int64_t Width>
+  KOKKOS_FORCEINLINE_FUNCTION static void transform(const Real* own, std::int64_t step,
+                                                    Real (&to)[taps][Width]) {
+    forLanes(0, Width, [&](auto lanes, std::int64_t o) {
+      using L = decltype(lanes);
+      using Gradient = Cube<WeightGradientRule, Axes, typename L::Values>;
+      Gradient cube;
+      for (int p = 0; p < points; ++p) cube.values[p] = L::load(own + p * step + o);
+      cube.transform();
+      forCube<3, Axes>(
+          [&](int t, int z, int y, int x) { L::store(to[t] + o, cube.values[Gradient::at(z, y, x)]); });
+    });
+  }
+};
+
+template <int Axes>
+void addUp(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
+           const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
+           const std::function<void()>& between) {
+  const Tiles<Axes> tiles = tilesOf<Axes>(plan.windows);
+  Real* const zeros = alignedIn(work.data());
+  const std::int64_t place = plan.winogradPlace(), at_once = plan.winogradTiles(), inputs = plan.in_channels,
+                     outputs = plan.out_channels;
+  Real *const sums = zeros + place, *const of_inputs = sums + plan.winogradWeights(),
+              *const of_gradients = of_inputs + tiles.points * pointStep(at_once, inputs);
+  Kokkos::deep_copy(space, Vector(zeros, static_cast<std::size_t>(place)), Real(0));
+  const auto computed = [&](std::int64_t each) { return (inputs + each - 1) / each * each; };
+  const std::int64_t all = static_cast<std::int64_t>(in.extent(0)) * tiles.ofImage();
+  for (std::int64_t first = 0; first < all; first += at_once) {
+    const std::int64_t count = std::min(at_once, all - first), step = pointStep(count, inputs);
+    Kokkos::parallel_for("partita::winograd::inputs_kernel", Range(space, 0, count),
+                         TransformInputs<Axes>{tiles, in.data(), zeros, of_inputs, first, step, inputs});
+    Kokkos::parallel_for(
+        "partita::winograd::gradients_kernel", Range(space, 0, count),
+        TransformGradients<Axes>{tiles, grad.data(), zeros, of_gradients, first, count, outputs});
+    const AddProducts<Axes> add{of_inputs, of_gradients, sums,    first > 0,
+                                count,     inputs,       outputs, computed(5) < computed(6) ? 5 : 6};
+    Kokkos::parallel_for("partita::winograd::products_kernel",
+                         Range(space, 0, add.parts() * tiles.points * stripsOf(outputs)), add);
+    if (between) between();
+  }
+  Kokkos::parallel_for("partita::winograd::unpack_kernel", Range(space, 0, blocksOf(inputs)),
+                       UnpackGradient<Axes>{sums, weight_gradient.data(), inputs, outputs, accumulate});
+}
+
+} // namespace
+
+void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
+                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
+                    const std::function<void()>& between) {
+  const Region region(space, "partita::winograd::weight_gradient", Phase::gemm);
+  const auto run = plan.windows.flat() ? addUp<2> : addUp<3>;
+  run(space, plan, work, accumulate, in, grad, weight_gradient, between);
+}
+
+#else
+
+void weightGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, bool, const Matrix&,
+                    const Matrix&, const Matrix&, const std::function<void()>&) {
+  PARTITA_FAIL("this build has no kernels for Winograd's convolutions");
+}
+
+#endif
+
+} // namespace partita::winograd

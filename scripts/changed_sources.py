@@ -1,5 +1,6 @@
-"""Lists the sources of the library and the program that differ from a commit, or include a header that differs, one per
-line. If the checks themselves differ, it lists all sources.
+"""Lists the sources of the library and the program that differ from a commit, one per line. For a header that differs
+it lists its own source, or otherwise the first one that includes it: checking one of them checks the header. If the
+checks themselves differ, it lists all sources.
 Usage: changed_sources.py COMMIT, in the root of the repository.
 """
 
@@ -30,13 +31,19 @@ def read_with(source):
     return found
 
 
+def source_for(header, sources):
+    own = header.with_suffix(".cpp")
+    return own if own in sources else next((source for source in sources if header in read_with(source)), None)
+
+
 def main():
     answer = subprocess.run(["git", "diff", "--name-only", sys.argv[1]], capture_output=True, text=True, check=True)
     changed = {Path(line) for line in answer.stdout.splitlines()}
-    for folder in ("src/partita", "apps/partita"):
-        for source in sorted(Path(folder).rglob("*.cpp")):
-            if CHECKS in changed or changed & read_with(source):
-                print(source)
+    sources = [source for folder in ("src/partita", "apps/partita") for source in sorted(Path(folder).rglob("*.cpp"))]
+    headers = [source_for(path, sources) for path in sorted(changed) if path.suffix == ".hpp" and path.is_file()]
+    for source in sources:
+        if CHECKS in changed or source in changed or source in headers:
+            print(source)
 
 
 if __name__ == "__main__":

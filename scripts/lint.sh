@@ -43,7 +43,7 @@ runLint() {
   if [ "${1:-}" = --changed ] && base=$(baseCommit); then
     changed=$(python3 scripts/changed_sources.py "$base") || return 1
     mapfile -t files < <(printf '%s' "$changed")
-    say "${#files[@]} sources differ from ${base:0:12}, or include a header that does"
+    say "${#files[@]} sources differ from ${base:0:12}, or stand for a header that does"
     [ "${#files[@]}" -gt 0 ] || return 0
   elif [ "${1:-}" = --changed ]; then
     files=('/(src/partita|apps/partita)/')

@@ -95,12 +95,12 @@ TEST_CASE("Relay does not depend on queues and read-ahead", "[grid]") {
   checkBufferingDoesNotMatter({"strategy/input=relay"}, 4);
 }
 
-TEST_CASE("Relay does not depend on timing", "[grid]") {
+TEST_CASE("Relay does not depend on timing", "[grid][sweep]") {
   checkTimingDoesNotMatter({"strategy/input=relay", "run/epochs=1"}, 4, 20);
   checkTimingDoesNotMatter({"strategy/input=relay", "strategy/queue=1", "run/epochs=1"}, 4, 5);
 }
 
-TEST_CASE("Joint steps and copies in heads do not depend on timing", "[grid]") {
+TEST_CASE("Joint steps and copies in heads do not depend on timing", "[grid][sweep]") {
   const Overrides relay{"strategy/input=relay", "strategy/labels=learned", "run/epochs=1"},
       joint_steps{"strategy/joint_every=3", "strategy/reconstruct=0.1"},
       copies{"strategy/lookahead=2", "strategy/refresh=5", "strategy/joint_every=7"};
@@ -119,7 +119,7 @@ TEST_CASE("Frozen gives the same bits on every grid", "[grid]") {
   checkTimingDoesNotMatter(frozen + Overrides{"data/samples=638"}, 4, 5);
 }
 
-TEST_CASE("Frozen does not depend on queues and read-ahead", "[grid]") {
+TEST_CASE("Frozen does not depend on queues and read-ahead", "[grid][sweep]") {
   // 638 samples leave a last segment that no batch of the first epoch contains.
   checkBufferingDoesNotMatter({"strategy/input=frozen", "data/samples=638", "run/epochs=3"}, 4);
 }

@@ -99,8 +99,8 @@ std::vector<Real> cutOut(const std::vector<Real>& whole, const TensorSlice& slic
   return part;
 }
 
-/// Every rank reads the whole file, and slices of it.
-void checkFile(const std::string& path) {
+/// Every rank reads the whole file and, if asked to, slices of it.
+void checkFile(const std::string& path, bool slices) {
   const RunFile file(path);
   file.verify();
   std::size_t tensors = 0;
@@ -115,7 +115,7 @@ void checkFile(const std::string& path) {
       std::vector<Real> found(expected.size());
       file.read(*tensor, found.data());
       CHECK(found == expected);
-      for (const Division& division : someDivisions()) {
+      for (const Division& division : slices ? someDivisions() : std::vector<Division>()) {
         for (const TensorSlice& slice : slicesOf(division, shape.extents)) {
           std::vector<Real> part(slice.size());
           file.read(*tensor, slice, part.data());
@@ -150,7 +150,7 @@ TEST_CASE("A file is the same however its tensors are divided", "[io]") {
       INFO(division.text() << ", compression " << compression);
       const Divided network(division);
       writeRunFile(everyone(), path, network.content, compression);
-      checkFile(path);
+      checkFile(path, division.text() == someDivisions().front().text()); // all files have the same tensors
       const std::vector<std::int64_t> found = checksumsIn(path, network.content);
       if (expected.empty()) expected = found;
       CHECK(found == expected);

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import support
 
-ATTACKS = int(os.environ.get("PARTITA_ATTACKS", 400))
+ATTACKS = int(os.environ.get("PARTITA_ATTACKS", 200))
 SEED = int(os.environ.get("PARTITA_ATTACK_SEED", 1))
 LIMIT_SECONDS = 60
 MOST_HASHED = 1 << 26

@@ -21,7 +21,7 @@ from bad_data import IDX_DECK, LIBSVM_DECK, NAMES, idx
 from machine import Job, fill, mounted, with_own_mounts
 from support import checkpoints, complaints, history, run
 
-ROUNDS = int(os.environ.get("PARTITA_CAMPAIGN_ROUNDS", 20))
+ROUNDS = int(os.environ.get("PARTITA_CAMPAIGN_ROUNDS", 10))
 ONE = os.environ.get("PARTITA_CAMPAIGN_ROUND")
 STRATEGIES = {
     "joint": ["strategy/kind=joint"],

@@ -15,7 +15,7 @@ from support import checkpoints, run, train
 
 # Makes the launcher let the other ranks live if one dies.
 RECOVERS = {"OMPI_MCA_orte_enable_recovery": "1"}
-ROUNDS = int(os.environ.get("PARTITA_LOSS_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("PARTITA_LOSS_ROUNDS", "4"))
 FIRST_ROUND = int(os.environ.get("PARTITA_LOSS_FIRST", "0"))
 TOLERATES = [*WORKERS, "strategy/tolerate=true", "run/decisions=true", "run/log_every=20"]
 
@@ -143,7 +143,7 @@ class Losses(hogbatch.RunOfWorkers):
 
     def test_death_during_a_new_start(self):
         """The run goes on with the last worker, or ends within seconds, whatever run/watchdog says."""
-        for delay in (0.0, 0.01, 0.02, 0.04, 0.08):
+        for delay in (0.0, 0.02, 0.08):
             with self.subTest(delay=delay):
                 with self.job("run/epochs=100000", "run/evaluate_every=0", "run/watchdog=600",
                               folder=f"after-{delay}") as job:

@@ -32,6 +32,8 @@ VARIANTS = {
     "recovery on four ranks": (4, ["strategy/input=relay", "strategy/replicas=2", "run/epochs=4"],
                                "strategy/recovery_epochs"),
 }
+# All causes end in the same way, so the other variants are stopped once.
+STOPPED_BY_ALL_MEANS = ("joint", "relay", "grid", "recovery", "worker")
 FROZEN = {
     "frozen": (1, ["strategy/input=frozen"]),
     "frozen on two ranks": (2, ["strategy/input=frozen"]),
@@ -96,6 +98,12 @@ class Stopping(support.RunTest):
         job.signal(number)
         self.assertStopped(job.finish(), signal.Signals(number).name)
 
+    def stop_once(self, ranks, overrides, stage, number):
+        with self.go_on(ranks, *overrides) as job:
+            self.until_under_way(job, stage)
+            self.ask(job)
+            self.stop(job, number, stage)
+
     def stop_by_all_means(self, ranks, overrides, stages, first="1"):
         """The first stop comes when the stage stages[0] is under way, the second with stages[1]; the run begins with
         the stage `first`."""
@@ -122,7 +130,11 @@ class Stopping(support.RunTest):
         ranks, overrides, length = VARIANTS[name]
         pipeline = "strategy/kind=pipeline" in overrides
         stage = "joined" if pipeline or length == "strategy/recovery_epochs" else "1"
-        self.stop_by_all_means(ranks, [*overrides, f"{length}={ENDLESS}"], (stage, stage), "joined" if pipeline else "1")
+        endless = [*overrides, f"{length}={ENDLESS}"]
+        if name in STOPPED_BY_ALL_MEANS:
+            self.stop_by_all_means(ranks, endless, (stage, stage), "joined" if pipeline else "1")
+        else:
+            self.stop_once(ranks, endless, stage, (signal.SIGTERM, signal.SIGINT)[list(VARIANTS).index(name) % 2])
         self.assertSameRun(ranks, [*overrides, f"{length}={steps_in(self.kept) // STEPS_AN_EPOCH + 2}"])
 
     def check_frozen(self, name):

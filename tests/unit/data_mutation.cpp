@@ -72,7 +72,7 @@ void attack(const ScratchFolder& folder, const DataSection& section, const std::
 
 } // namespace
 
-TEST_CASE("Mutated IDX files load or end in one line", "[data]") {
+TEST_CASE("Mutated IDX files load or end in one line", "[data][sweep]") {
   const ScratchFolder folder;
   DataSection section;
   section.kind = DataKind::idx;
@@ -96,7 +96,7 @@ TEST_CASE("Mutated IDX files load or end in one line", "[data]") {
   attack(folder, section, zipped, 400);
 }
 
-TEST_CASE("Mutated LIBSVM files load or end in one line", "[data]") {
+TEST_CASE("Mutated LIBSVM files load or end in one line", "[data][sweep]") {
   const ScratchFolder folder;
   DataSection section;
   section.kind = DataKind::libsvm;

@@ -77,6 +77,9 @@ std::vector<Case> cases() {
           {{1, 90, 80}, 40, {{3}}, {{1}}, {{1}}, {{1}}, 1, 2}}; // one row at a time
 }
 
+// Tests are compiled without optimisation, but these loops take most of their time.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
 /// Calls body(row, channel out, place out, channel in, place in, index of the weight) for each product.
 template <class Body>
 void eachProduct(const ConvolutionPlan& plan, std::int64_t rows, const Body& body) {
@@ -129,8 +132,6 @@ Operands operandsOf(const ConvolutionPlan& plan, std::int64_t rows, Precision pr
 Results byHand(const ConvolutionPlan& plan, std::int64_t rows, const Operands& x) {
   const std::int64_t in_places = plan.windows.inPlaces(), out_places = plan.windows.outPlaces();
   Results r{Values(x.grad.size()), x.before, Values(x.in.size())};
-  // Tests are compiled without optimisation, and would take several times as long with the vectors
-  // themselves.
   const double *of_in = x.in.data(), *of_weight = x.weight.data(), *of_grad = x.grad.data();
   double *sums = r.out.data(), *weight_gradient = r.weight_gradient.data(),
          *grad_in = r.input_gradient.data();
@@ -143,6 +144,8 @@ Results byHand(const ConvolutionPlan& plan, std::int64_t rows, const Operands& x
   });
   return r;
 }
+
+#pragma GCC pop_options
 
 Shape inOf(const ConvolutionPlan& plan) {
   return {plan.in_channels, plan.windows.in[0], plan.windows.in[1], plan.windows.in[2]};

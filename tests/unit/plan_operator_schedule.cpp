@@ -181,7 +181,7 @@ bool same(const OperatorSchedule& a, const OperatorSchedule& b) {
 
 } // namespace
 
-TEST_CASE("Schedules are as short as the best of all", "[plan][placement]") {
+TEST_CASE("Schedules are as short as the best of all", "[plan][placement][sweep]") {
   compareWithAll(20240713, 400);
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("A thousand schedules are as short as the best of all", "[.][placement
   compareWithAll(1, 1000);
 }
 
-TEST_CASE("Larger schedules are proven and valid; more cores never hurt", "[plan][placement]") {
+TEST_CASE("Larger schedules are proven and valid; more cores never hurt", "[plan][placement][sweep]") {
   std::mt19937_64 random(7);
   for (int i = 0; i < 60; ++i) {
     INFO("case " << i);

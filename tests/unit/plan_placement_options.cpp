@@ -179,15 +179,15 @@ double secondsOf(const PlacementTask& task, DevicePlan& plan) {
 
 } // namespace
 
-TEST_CASE("With nodes, plans are as fast as the best of all", "[plan][placement]") {
+TEST_CASE("With nodes, plans are as fast as the best of all", "[plan][placement][sweep]") {
   compareWithAll(11, 250, true, false);
 }
 
-TEST_CASE("With options of stages, plans are as fast as the best of all", "[plan][placement]") {
+TEST_CASE("With options of stages, plans are as fast as the best of all", "[plan][placement][sweep]") {
   compareWithAll(12, 250, false, true);
 }
 
-TEST_CASE("With nodes and options, plans are as fast as the best of all", "[plan][placement]") {
+TEST_CASE("With nodes and options, plans are as fast as the best of all", "[plan][placement][sweep]") {
   compareWithAll(13, 150, true, true);
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("Nodes of one device, and options without need, change nothing", "[pla
   }
 }
 
-TEST_CASE("Faster links inside nodes, and more options, never hurt", "[plan][placement]") {
+TEST_CASE("Faster links inside nodes, and more options, never hurt", "[plan][placement][sweep]") {
   Random random(18);
   for (int i = 0; i < 100; ++i) {
     INFO("case " << i);

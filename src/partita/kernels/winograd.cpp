@@ -58,12 +58,11 @@ struct TransformWeights {
                                                     std::int64_t step) {
     forLanes(0, Width, [&](auto lanes, std::int64_t o) {
       using L = decltype(lanes);
-      using Weight = Cube<WeightRule, Axes, typename L::Values>;
-      Weight cube;
-      forCube<3, Axes>(
-          [&](int t, int z, int y, int x) { cube.values[Weight::at(z, y, x)] = L::load(from[t] + o); });
-      cube.transform();
-      for (int p = 0; p < points; ++p) L::store(own + p * step + o, cube.values[p]);
+      transformCube<WeightRule, Axes, typename L::Values>(
+          [&](int z, int y, int x) { return L::load(from[(z * 3 + y) * 3 + x] + o); },
+          [&](int z, int y, int x, const auto& value) {
+            L::store(own + pointAt(z, y, x) * step + o, value);
+          });
     });
   }
 };
@@ -141,16 +140,15 @@ struct Multiply {
     const std::int64_t left = outputs - output;
     forLanes(0, left < Width ? left : Width, [&](auto lanes, std::int64_t o) {
       using L = decltype(lanes);
-      using Output = Cube<OutputRule, Axes, typename L::Values>;
-      Output cube;
-      for (int p = 0; p < points; ++p) cube.values[p] = L::load(products[p][index] + o);
-      cube.transform();
       const auto shift = bias != nullptr ? L::load(bias + output + o) : L::all(0);
-      forCube<2, Axes>([&](int i, int z, int y, int x) {
-        auto value = cube.values[Output::at(z, y, x)] + shift;
-        if (relu) value = value > L::all(0) ? value : L::all(0);
-        if (at[i] != nullptr) L::store(at[i] + o, value);
-      });
+      transformCube<OutputRule, Axes, typename L::Values>(
+          [&](int z, int y, int x) { return L::load(products[pointAt(z, y, x)][index] + o); },
+          [&](int z, int y, int x, auto value) {
+            value += shift;
+            if (relu) value = value > L::all(0) ? value : L::all(0);
+            Real* to = at[(z * 2 + y) * 2 + x];
+            if (to != nullptr) L::store(to + o, value);
+          });
     });
   }
 };

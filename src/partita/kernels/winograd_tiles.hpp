@@ -8,6 +8,13 @@ namespace partita::winograd {
 
 #ifdef PARTITA_LANE_VECTORS
 
+/// The next loop, of at most four iterations, is unrolled, so that arrays that it indexes become registers.
+#if defined(__clang__)
+#define PARTITA_UNROLL _Pragma("unroll")
+#else
+#define PARTITA_UNROLL _Pragma("GCC unroll 4")
+#endif
+
 KOKKOS_INLINE_FUNCTION constexpr int powerOf(int side, int axes) {
   return axes == 3 ? side * side * side : side * side;
 }
@@ -67,36 +74,54 @@ struct WeightGradientRule { // G^T
   }
 };
 
-/// The same for all axes of a cube whose places are stored as if each side had 4 of them: axis after axis,
-/// the last one first.
-template <class Rule, int Axes, class V>
-struct Cube {
-  V values[powerOf(4, Axes)];
-
-  KOKKOS_FORCEINLINE_FUNCTION static constexpr int at(int z, int y, int x) { return (z * 4 + y) * 4 + x; }
-  KOKKOS_FORCEINLINE_FUNCTION static constexpr int depthOf(int side) { return Axes == 3 ? side : 1; }
-
-  KOKKOS_FORCEINLINE_FUNCTION void transform() {
-    constexpr int from = Rule::from, to = Rule::to, depth = depthOf(from);
-    for (int z = 0; z < depth; ++z)
-      for (int y = 0; y < from; ++y) line<1>(at(z, y, 0));
-    for (int z = 0; z < depth; ++z)
-      for (int x = 0; x < to; ++x) line<4>(at(z, 0, x));
-    if constexpr (Axes == 3) {
-      for (int y = 0; y < to; ++y)
-        for (int x = 0; x < to; ++x) line<16>(at(0, y, x));
+/// The same for all axes of a cube, the last one first: reads values by load(z, y, x) and writes them by
+/// store(z, y, x, value). Without a depth, z is 0. Planes stay in registers.
+template <class Rule, int Axes, class V, class Load, class Store>
+KOKKOS_FORCEINLINE_FUNCTION void transformCube(const Load& load, const Store& store) {
+  constexpr int from = Rule::from, to = Rule::to;
+  V planes[Axes == 3 ? from : 1][to][to];
+  for (int z = 0; z < (Axes == 3 ? from : 1); ++z) {
+    V lines[from][to];
+    PARTITA_UNROLL
+    for (int y = 0; y < from; ++y) {
+      V in[from];
+      PARTITA_UNROLL
+      for (int x = 0; x < from; ++x) in[x] = load(z, y, x);
+      Rule::apply(in, lines[y]);
+    }
+    PARTITA_UNROLL
+    for (int x = 0; x < to; ++x) {
+      V in[from], out[to];
+      PARTITA_UNROLL
+      for (int y = 0; y < from; ++y) in[y] = lines[y][x];
+      Rule::apply(in, out);
+      PARTITA_UNROLL
+      for (int y = 0; y < to; ++y) {
+        if constexpr (Axes == 3)
+          planes[z][y][x] = out[y];
+        else
+          store(0, y, x, out[y]);
+      }
     }
   }
-
- private:
-  template <int Step>
-  KOKKOS_FORCEINLINE_FUNCTION void line(int first) {
-    V in[Rule::from], out[Rule::to];
-    for (int i = 0; i < Rule::from; ++i) in[i] = values[first + i * Step];
-    Rule::apply(in, out);
-    for (int i = 0; i < Rule::to; ++i) values[first + i * Step] = out[i];
+  if constexpr (Axes == 3) {
+    for (int y = 0; y < to; ++y) {
+      PARTITA_UNROLL
+      for (int x = 0; x < to; ++x) {
+        V in[from], out[to];
+        PARTITA_UNROLL
+        for (int z = 0; z < from; ++z) in[z] = planes[z][y][x];
+        Rule::apply(in, out);
+        PARTITA_UNROLL
+        for (int z = 0; z < to; ++z) store(z, y, x, out[z]);
+      }
+    }
   }
-};
+}
+
+KOKKOS_FORCEINLINE_FUNCTION constexpr int pointAt(int z, int y, int x) {
+  return (z * 4 + y) * 4 + x;
+}
 
 /// Calls body(index, z, y, x) for the places of a cube with sides of `Side` places.
 template <int Side, int Axes, class Body>
@@ -230,10 +255,11 @@ struct TransformInputs {
     const std::int64_t step = point_step;
     forLanes(0, channels, [&](auto lanes, std::int64_t channel) {
       using L = decltype(lanes);
-      Cube<InputRule, Axes, typename L::Values> cube;
-      for (int p = 0; p < points; ++p) cube.values[p] = L::load(from[p] + channel);
-      cube.transform();
-      for (int p = 0; p < points; ++p) L::store(own + p * step + channel, cube.values[p]);
+      transformCube<InputRule, Axes, typename L::Values>(
+          [&](int z, int y, int x) { return L::load(from[pointAt(z, y, x)] + channel); },
+          [&](int z, int y, int x, const auto& value) {
+            L::store(own + pointAt(z, y, x) * step + channel, value);
+          });
     });
   }
 };

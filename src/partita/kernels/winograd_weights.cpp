@@ -38,12 +38,11 @@ struct TransformGradients {
     Real* own = to + gradientStrip(points, count, output) + item * S::width;
     forLanes(output, end, [&](auto lanes, std::int64_t o) {
       using L = decltype(lanes);
-      using Gradient = Cube<GradientRule, Axes, typename L::Values>;
-      Gradient cube;
-      forCube<2, Axes>(
-          [&](int i, int z, int y, int x) { cube.values[Gradient::at(z, y, x)] = L::load(from[i] + o); });
-      cube.transform();
-      for (int p = 0; p < points; ++p) L::store(own + p * step + (o - output), cube.values[p]);
+      transformCube<GradientRule, Axes, typename L::Values>(
+          [&](int z, int y, int x) { return L::load(from[(z * 2 + y) * 2 + x] + o); },
+          [&](int z, int y, int x, const auto& value) {
+            L::store(own + pointAt(z, y, x) * step + (o - output), value);
+          });
     });
     for (std::int64_t p = 0; p < points; ++p)
       for (std::int64_t o = end - output; o < S::width; ++o) own[p * step + o] = 0;
@@ -136,12 +135,9 @@ struct UnpackGradient {
                                                     Real (&to)[taps][Width]) {
     forLanes(0, Width, [&](auto lanes, std::int64_t o) {
       using L = decltype(lanes);
-      using Gradient = Cube<WeightGradientRule, Axes, typename L::Values>;
-      Gradient cube;
-      for (int p = 0; p < points; ++p) cube.values[p] = L::load(own + p * step + o);
-      cube.transform();
-      forCube<3, Axes>(
-          [&](int t, int z, int y, int x) { L::store(to[t] + o, cube.values[Gradient::at(z, y, x)]); });
+      transformCube<WeightGradientRule, Axes, typename L::Values>(
+          [&](int z, int y, int x) { return L::load(own + pointAt(z, y, x) * step + o); },
+          [&](int z, int y, int x, const auto& value) { L::store(to[(z * 3 + y) * 3 + x] + o, value); });
     });
   }
 };

@@ -108,7 +108,7 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
           0,
           parameters,
           model->config.training.batch,
-          update / static_cast<double>(parameters)};
+          parameters > 0 ? update / static_cast<double>(parameters) : 0.0};
 }
 
 /// The layers of a deck alone, whole and divided.

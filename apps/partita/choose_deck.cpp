@@ -111,8 +111,9 @@ std::string lineOf(const Prediction& prediction) {
 
 std::string percentOf(const Prediction& other, const Prediction& chosen) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), " (%+.1f %%)",
-                100.0 * (other.epochSeconds() / chosen.epochSeconds() - 1.0));
+  const double seconds = chosen.epochSeconds(); // 0: a network without parameters
+  if (seconds > 0.0)
+    std::snprintf(text.data(), text.size(), " (%+.1f %%)", 100.0 * (other.epochSeconds() / seconds - 1.0));
   return text.data();
 }
 

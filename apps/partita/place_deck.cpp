@@ -11,6 +11,8 @@
 #include "partita/plan/placement/deck_placement.hpp"
 #include "partita/plan/placement/save_memory.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/train/check_plans.hpp"
+#include "partita/train/check_plans.hpp"
 
 #include <algorithm>
 #include <array>
@@ -42,9 +44,15 @@ class DeckSeries {
 
   const CostTask& task() const { return _first.task; }
 
+  /// Throws UserError where `train` would refuse the deck on this many ranks.
+  void requireTrainable(const RunConfig& deck, std::int64_t ranks) const {
+    const ProgramRun run = taskOf(deck).program->run(ranks);
+    checkTraining(run.config, _first.sets, run.partition, run.grid);
+  }
+
   template <class Use>
   auto with(const RunConfig& config, Use use) const {
-    CostTask task = costTask(config, _first.sets.shape, _first.sets.classes, _first.sets.train.size());
+    CostTask task = taskOf(config);
     task.timing = _first.task.timing;
     const CostModel model(task, _cluster, CostMode::exact);
     return use(DeckPlacer(model, _cluster, task.segments));
@@ -55,6 +63,10 @@ class DeckSeries {
   }
 
  private:
+  CostTask taskOf(const RunConfig& config) const {
+    return costTask(config, _first.sets.shape, _first.sets.classes, _first.sets.train.size());
+  }
+
   const Cluster& _cluster;
   PlanTask _first;
 };
@@ -138,7 +150,8 @@ void show(const PlacedDeck& placed, double one_rank, const CostTask& task, const
   std::array<char, 128> line{};
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
   std::snprintf(line.data(), line.size(), "%.4g ms per step, %.2f times as fast as one rank; %s per rank",
-                1e3 * plan.step, one_rank / plan.step, formatBytes(plan.memory).c_str());
+                1e3 * plan.step, plan.step > 0.0 ? one_rank / plan.step : 1.0,
+                formatBytes(plan.memory).c_str());
   Log::info(counted(plan.stages(), "stage") +
             (plan.cuts.empty() ? "" : " (cuts " + joined(plan.cuts, ", ") + ")") + " x " +
             counted(plan.replicas, "replica") + ", " + counted(plan.microbatches, "microbatch") +
@@ -153,12 +166,13 @@ void show(const PlacedDeck& placed, double one_rank, const CostTask& task, const
   if (!arguments.output.empty()) showCommand(plan.ranks(), arguments.output);
 }
 
-std::string deckOf(const PlacedDeck& placed, const RunConfig& config) {
+/// Which train must accept.
+std::string deckOf(const PlacedDeck& placed, const RunConfig& config, const DeckSeries& series) {
   RunConfig result = placed.config;
   result.strategy = placed.plan.strategy(config.strategy);
   result.run.decisions = false; // only workers have them
   std::string text = writeDeck(effective(result));
-  parseDeck(text, "the placed deck"); // which train must accept
+  series.requireTrainable(parseDeck(text, "the placed deck"), placed.plan.ranks());
   return text;
 }
 
@@ -183,7 +197,7 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   });
   const std::optional<PlacedDeck> placed = placedDeck(series, config, ranks);
   if (placed && output) {
-    output->write(deckOf(*placed, config));
+    output->write(deckOf(*placed, config, series));
     output->commit();
   }
   file.write(jsonOf(placed, config, alone.step).text());

@@ -6,6 +6,7 @@
 #include "partita/data/load_data.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/run_length.hpp"
+#include "partita/train/check_plans.hpp"
 #include "partita/train/run_files.hpp"
 
 #include <algorithm>
@@ -35,6 +36,7 @@ PlanTask planTask(const std::string& deck, const std::vector<std::string>& overr
   const RunConfig config = loadDeck(deck, overrides);
   PlanTask plan{loadData(config.data, config.run.seed, Need::labels_only), {}};
   plan.task = costTask(config, plan.sets.shape, plan.sets.classes, plan.sets.train.size());
+  checkLabels(plan.task.program->output(), plan.sets);
   plan.task.timing =
       cluster.timing(std::filesystem::path(deck).stem().string(), plan.task.program->parameters());
   return plan;

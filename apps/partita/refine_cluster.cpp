@@ -27,7 +27,10 @@ RunEvidence evidenceOf(const std::string& folder) {
   const detail::JsonValue summary = detail::JsonValue::read(path);
   if (!summary.has("measured"))
     throw UserError(path + ": has no key `measured`; train with run/cluster=FILE");
-  const detail::JsonValue measured = summary.at("measured"), waits = measured.at("communication");
+  const detail::JsonValue measured = summary.at("measured");
+  if (!measured.has("communication"))
+    throw UserError("--from: '" + folder + "' is a run of workers; calibrate with its deck instead");
+  const detail::JsonValue waits = measured.at("communication");
   PlanTask plan = planTask(folder + "/deck.toml", {}, Cluster{});
   const std::int64_t ranks = summary.at("grid").at("ranks").integer(1, most_ranks);
   RunEvidence evidence{plan.task, plan.task.program->run(ranks)};

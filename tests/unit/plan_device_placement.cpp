@@ -132,7 +132,8 @@ TEST_CASE("One device computes all layers one after another", "[plan][placement]
   REQUIRE(plan.time == Approx(4096.0 * load).epsilon(1e-12));
 }
 
-TEST_CASE("More memory never hurts; with enough of it nothing is computed twice", "[plan][placement][sweep]") {
+TEST_CASE("More memory never hurts; with enough of it nothing is computed twice",
+          "[plan][placement][sweep]") {
   Random random(3);
   for (int i = 0; i < 60; ++i) {
     INFO("case " << i);

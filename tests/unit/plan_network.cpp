@@ -72,6 +72,14 @@ TEST_CASE("Networks that do not fit are refused", "[plan]") {
   CHECK(messageOf([&] {
           planNetwork(network({wide_image, pooled, dense(0)}), {1, 1024, 1024}, 3);
         }) == "network/layers: the layers would have more than 10^11 outputs per sample");
+  LayerSpec wide_window;
+  wide_window.type = "conv2d";
+  wide_window.convolution.channels = 1;
+  wide_window.convolution.kernel = {{wide}};
+  wide_window.convolution.padding.same = true;
+  CHECK(messageOf([&] {
+          planNetwork(network({wide_window, dense(0)}), {1, 1024, 1024}, 3);
+        }) == "network/layers[0]: its windows would see more than 10^15 values per sample");
   CHECK(messageOf([] {
           planNetwork(network({dense(0), dense(0)}), {4}, 3);
         }) == "network/layers[0] has no units; only the last layer takes them from the number of classes");

@@ -1,3 +1,4 @@
+#include "partita/plan/balanced_cuts.hpp"
 #include "partita/plan/grid_plan.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -378,6 +379,17 @@ TEST_CASE("Memory of a stage", "[plan]") {
   CHECK(stageMemory(stage, config, {}, {8}).optimiser == 2 * bytes); // one moment in double
   config.optimiser.momentum = 0.0;
   CHECK(stageMemory(stage, config).optimiser == 0);
+}
+
+TEST_CASE("Batches and cuts that no machine could handle are refused", "[plan]") {
+  RunConfig config = bigConfig(2);
+  config.training.batch = std::int64_t{1} << 45;
+  CHECK(messageOf([&] { cut(config); }) ==
+        "training/batch: a batch would have more than 10^16 values in all layers");
+  const auto constant = [](std::int64_t, std::int64_t, int) { return 1.0; };
+  CHECK(messageOf([&] { balancedCuts(10000, 5000, constant); }) ==
+        "strategy/stages: balancing 10000 layers or stages over 5000 parts would take hours");
+  CHECK(balancedCuts(1000000, 1, constant).empty());
 }
 
 } // namespace partita::test::plan_partition

@@ -102,7 +102,7 @@ TEST_CASE("Layers are read from JSON", "[plan][placement]") {
   REQUIRE(task.graphs[0].edges[0].to == 1);
   REQUIRE(task.graphs[0].edges[0].bytes == 7.0);
   const std::string fixed =
-      with(placement, "{", R"({"fixedPP": 2, "fixedTMPC": 1, "fixedDP": 3.0, "numTransformerLayers": 1,)");
+      with(placement, "{", R"({"fixedPP": 2, "fixedTMPC": 1, "fixedDP": 3.0, "numTransformerLayers": 2,)");
   REQUIRE(readPlacementTask(TextFile(fixed).path()).fixed->replicas == 3);
 }
 
@@ -134,6 +134,10 @@ TEST_CASE("Nodes and choices of stages are read from JSON", "[plan][placement]")
           ": /chooseOffload: must be true or false, not a number");
   REQUIRE(refused("\"activationRecomputation\": false", "\"activationRecomputation\": true") ==
           ": /chooseRecomputation: has no effect where activationRecomputation is true");
+  REQUIRE(refused("\"devicesPerNode\": 2", "\"devicesPerNode\": 1") ==
+          ": /bandwidthInNode: has no effect unless devicesPerNode is more than 1");
+  REQUIRE(refused("\"Adam\"", "\"SGD\"") ==
+          ": /chooseShardedOptimizer: has no effect unless optimizerAlgorithm is Adam");
 }
 
 TEST_CASE("Mistakes in files of operators are refused with their place", "[plan][placement]") {
@@ -177,6 +181,12 @@ TEST_CASE("Mistakes in files of layers are refused with their place", "[plan][pl
   REQUIRE(placementRefusal("\"sourceId\": -1", "\"sourceId\": 0") ==
           ": /edges/1: the edges form a cycle through id 0");
   REQUIRE(placementRefusal("{", "{\"fixedPP\": 2,") == ": 'fixedTMPC' is missing");
+  REQUIRE(
+      placementRefusal("{", R"({"fixedPP": 2, "fixedTMPC": 8, "fixedDP": 1, "numTransformerLayers": 2,)") ==
+      ": /fixedTMPC: is not one of the degrees in nodes");
+  REQUIRE(
+      placementRefusal("{", R"({"fixedPP": 2, "fixedTMPC": 1, "fixedDP": 1, "numTransformerLayers": 1,)") ==
+      ": /numTransformerLayers: must be at least fixedPP, 2");
   REQUIRE(refusal(with(with(placement,
                             placement.substr(placement.find("\"1\": [{\"id\""),
                                              placement.find("]},") - placement.find("\"1\": [{\"id\"")),

@@ -497,6 +497,10 @@ TEST_CASE("A specification chooses accelerators, and the reference is always amo
   REQUIRE(refusal(text("[search]\nnode_devices = 3\n")).find("must divide the 1024 devices") !=
           std::string::npos);
   REQUIRE(refusal(text("[search]\nnode_bandwidth = 1e9\n")).find("at least as fast") != std::string::npos);
+  REQUIRE(refusal(text("[search]\nnode_bandwidth = 1e18\n")).find("`node_devices` is more than 1") !=
+          std::string::npos);
+  REQUIRE(refusal(text("[[case]]\nchoose_shard = true\n")).find("unless `adam` is true") !=
+          std::string::npos);
   REQUIRE(refusal(text("[[case]]\nrecompute = true\nchoose_recompute = true\n")).find("has no effect") !=
           std::string::npos);
 }

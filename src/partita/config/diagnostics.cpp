@@ -70,6 +70,7 @@ void Diagnostics::check(bool holds, const std::vector<std::string>& names, const
     if (place == _places.end()) continue;
     if (blamed == nullptr || onCommandLine(name)) blamed = &place->second;
   }
+  if (full()) return countMore();
   const Place place = blamed == nullptr ? _deck : *blamed;
   const std::string subject = names.front() + ": ";
   _errors.emplace_back(place.order, onOneLine(place.label + ": " + subject + message));

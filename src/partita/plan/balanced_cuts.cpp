@@ -1,5 +1,7 @@
 #include "partita/plan/balanced_cuts.hpp"
 
+#include "partita/config/user_error.hpp"
+
 #include <algorithm>
 #include <limits>
 
@@ -23,9 +25,9 @@ CutTable cutTable(std::int64_t n, int parts,
   best[0][0].value = 0.0;
   for (int part = 1; part <= parts; ++part) {
     const std::size_t p = part;
-    for (std::int64_t end = part; end <= n; ++end) {
+    for (std::int64_t end = part < parts ? part : n; end <= n; ++end) {
       PartialCut& here = best[p][end];
-      for (std::int64_t from = part - 1; from < end; ++from) {
+      for (std::int64_t from = part - 1; from < (part > 1 ? end : 1); ++from) {
         const double before = best[p - 1][from].value;
         const double value = join(before, cost(from, end, part - 1));
         if (value < here.value) here = {value, from};
@@ -39,6 +41,11 @@ CutTable cutTable(std::int64_t n, int parts,
 
 std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
                                        const std::function<double(std::int64_t, std::int64_t, int)>& cost) {
+  if (parts == 1) return {};
+  constexpr double most_costs = 1e9; // to compare: minutes
+  if (0.5 * static_cast<double>(n) * static_cast<double>(n) * (parts - 1) > most_costs)
+    throw UserError("strategy/stages: balancing " + std::to_string(n) + " layers or stages over " +
+                    std::to_string(parts) + " parts would take hours");
   const std::size_t count = parts, size = n;
   const double largest =
       cutTable(n, parts, cost, [](double before, double own) { return std::max(before, own); })[count][size]

@@ -2,6 +2,7 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layers/table.hpp"
+#include "partita/plan/window_plan.hpp"
 
 #include <cmath>
 
@@ -104,19 +105,29 @@ void tieToEmbedding(std::vector<LayerPlan>& layers) {
 }
 
 /// Not in integers, which the product might exceed.
-double productOf(const std::vector<std::int64_t>& extents) {
+template <class Extents>
+double productOf(const Extents& extents) {
   double product = 1.0;
   for (const std::int64_t extent : extents) product *= static_cast<double>(extent);
   return product;
 }
 
+/// What all windows of a layer see.
+double seenValues(const LayerPlan& leaf) {
+  const std::optional<WindowPlan> windows = leaf.rules().windows(leaf);
+  return windows ? static_cast<double>(leaf.in.front()) * productOf(windows->kernel) * productOf(windows->out)
+                 : 0.0;
+}
+
 /// Beyond this, the byte counts of a stage and of a batch would overflow their integer type.
 void checkSize(const std::vector<LayerPlan>& layers) {
-  constexpr double most_parameters = 1e15, most_values = 1e11;
+  constexpr double most_parameters = 1e15, most_values = 1e11, most_seen = 1e15;
   double parameters = 0.0, values = 0.0;
   for (const LayerPlan* leaf : leavesOf(layers)) {
     for (const ParameterShape& shape : leaf->parameterShapes()) parameters += productOf(shape.extents);
     values += std::fabs(productOf(leaf->out)); // negative where a layer after such a large one overflows
+    if (seenValues(*leaf) > most_seen)
+      throw UserError(leaf->entry + ": its windows would see more than 10^15 values per sample");
   }
   if (parameters > most_parameters)
     throw UserError("network/layers: the network would have more than 10^15 parameters");

@@ -97,6 +97,17 @@ void addStages(Partition& partition, const RunConfig& config, const Layers& laye
   }
 }
 
+/// Beyond this, byte counts of a stage would overflow their integer type.
+void checkBatch(const RunConfig& config, const Layers& layers) {
+  constexpr double most_values = 1e16;
+  double values = 1.0; // of a sample
+  for (const std::int64_t extent : layers.front().in) values *= static_cast<double>(extent);
+  for (const LayerPlan* leaf : leavesOf(layers)) values += static_cast<double>(leaf->outputs());
+  const std::int64_t rows = planOf(config.strategy).passRows(config.strategy, config.training.batch, 1);
+  if (static_cast<double>(rows) * values > most_values)
+    throw UserError("training/batch: a batch would have more than 10^16 values in all layers");
+}
+
 } // namespace
 
 Partition planPartition(const RunConfig& config, const Layers& layers, std::int64_t classes,
@@ -109,6 +120,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     throw UserError("strategy/stages: " + std::to_string(stages) +
                     " stages need at least as many layers, but the network has " + std::to_string(n));
   }
+  checkBatch(config, layers);
   Partition partition;
   if (stages > 1) {
     partition.cuts =

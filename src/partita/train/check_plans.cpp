@@ -109,9 +109,8 @@ void checkExitWeights(const RunFacts& facts, const RunConfig& config, int stages
                     counted(stages, "stage"));
 }
 
-void checkLabels(const Partition& partition, const DataSets& sets) {
-  const std::int64_t labels = sets.train.labels_per_sample;
-  const std::int64_t positions = partition.stages.back().positions;
+void checkLabels(const Shape& output, const DataSets& sets) {
+  const std::int64_t labels = sets.train.labels_per_sample, positions = isSequence(output) ? output[0] : 1;
   if (labels == positions) return;
   throw UserError("network/layers: the network predicts " + std::to_string(positions) +
                   " classes per sample, but the data have " + std::to_string(labels) + " labels per sample");
@@ -146,7 +145,7 @@ void dryRun(const RunConfig& deck, int ranks, const std::string& scratch) {
   const DataSets sets = loadData(config.data, config.run.seed, need);
   const Partition partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes),
                                             sets.classes, sizeof(Real));
-  checkLabels(partition, sets);
+  checkLabels(partition.stages.back().layers.back().out, sets);
   const GridPlan grid = planGrid(config.strategy, partition, ranks);
   checkTraining(config, sets, partition, grid);
   const RunLength count = planRunLength(config, sets.train.size());

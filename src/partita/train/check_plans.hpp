@@ -10,8 +10,9 @@ namespace partita {
 
 /// Checks of a deck that need its data and its grid. Each throws UserError.
 
-/// Checks that the network predicts as many classes per sample as there are labels.
-void checkLabels(const Partition& partition, const DataSets& sets);
+/// Checks that a network with an output of this shape predicts as many classes per sample as there are
+/// labels.
+void checkLabels(const Shape& output, const DataSets& sets);
 
 /// Checks that the training set can be divided into batches over this grid, and that the stages can learn
 /// from their shares.

@@ -178,7 +178,7 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, co
   sets = loadData(config.data, seed, Need::labels_only, trained);
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes,
                             sizeof(Real));
-  checkLabels(partition, sets);
+  checkLabels(partition.stages.back().layers.back().out, sets);
   grid = planGrid(config.strategy, partition, world.size());
   if (learns) checkTraining(config, sets, partition, grid);
   if (grid.ownsStages(world.rank()) && grid.group(world.rank()) == 0) {

@@ -1,20 +1,14 @@
 #include "partita/train/table_file.hpp"
 
 #include "partita/config/files.hpp"
-#include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
-#include "partita/io/output_file.hpp"
 #include "partita/train/set_aside.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace partita {
@@ -32,12 +26,6 @@ std::vector<std::string> cellsOf(const std::string& row) {
   }
   return cells;
 }
-
-struct KeptRows {
-  std::string text;
-  double last_time = 0.0;
-  bool others = false; ///< are there rows that this program cannot have written?
-};
 
 /// The complete rows up to a step; a row that a killed run has left half written is dropped.
 KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_t step_column,
@@ -68,50 +56,20 @@ KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_
   return kept;
 }
 
+/// What the file is to begin with.
+std::string beginningOf(const std::string& path, const std::string& header, const KeptRows& kept) {
+  if (kept.others)
+    Log::warning(path + ": has rows that this program does not write, and was renamed to " + setAside(path));
+  return header + ('\n' + kept.text);
+}
+
 } // namespace
 
-TableFile::TableFile(std::string path, const std::string& header, std::size_t step_column,
+TableFile::TableFile(const std::string& path, const std::string& header, std::size_t step_column,
                      std::int64_t run_step)
-    : _path(std::move(path)) {
-  const KeptRows kept = rowsUpTo(_path, header, step_column, run_step);
-  _last_time = kept.last_time;
-  if (kept.others)
-    Log::warning(_path + ": has rows that this program does not write, and was renamed to " +
-                 setAside(_path));
-  OutputFile renewed(_path); // the rows that are kept are on the disk at every moment
-  renewed.write(header + ('\n' + kept.text));
-  renewed.commit();
-  _file = open(_path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (_file < 0) throw UserError(_path + ": cannot be written: " + std::strerror(errno));
-}
+    : TableFile(path, header, rowsUpTo(path, header, step_column, run_step)) {}
 
-TableFile::~TableFile() {
-  close(_file);
-}
-
-bool TableFile::writeWaiting() {
-  while (!_waiting.empty()) {
-    const ssize_t written = write(_file, _waiting.data(), _waiting.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    _waiting.erase(0, written);
-  }
-  return true;
-}
-
-void TableFile::append(const std::string& rows) {
-  _waiting += rows;
-  if (writeWaiting() || _warned) return;
-  Log::warning(_path + ": cannot be written: " + std::strerror(errno) +
-               "; its rows are kept in memory until writing succeeds");
-  _warned = true;
-}
-
-void TableFile::flush() {
-  if (!writeWaiting()) throw UserError(_path + ": cannot be written: " + std::strerror(errno));
-  if (_lost || leadsTo(_path, _file)) return;
-  _lost = true;
-  Log::warning(_path + ": was removed or replaced during the run; its rows are lost");
-}
+TableFile::TableFile(const std::string& path, const std::string& header, const KeptRows& kept)
+    : _last_time(kept.last_time), _file(path, beginningOf(path, header, kept)) {}
 
 } // namespace partita

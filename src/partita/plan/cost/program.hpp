@@ -24,6 +24,7 @@ class Program {
       : _deck(std::move(deck)), _layers(std::move(layers)) {}
 
   const RunConfig& deck() const { return _deck; }
+  const Shape& output() const { return _layers.back().out; }
   std::int64_t parameters() const { return countParameters(_layers); }
   /// The deck on this many ranks. Throws UserError if `train` would refuse it.
   ProgramRun run(std::int64_t ranks) const { return run(_deck.strategy, ranks); }

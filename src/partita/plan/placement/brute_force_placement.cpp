@@ -10,7 +10,7 @@ namespace partita {
 namespace {
 
 constexpr std::size_t most_tried_layers = 12;
-constexpr std::int64_t most_microbatches = 1000;
+constexpr std::int64_t most_microbatches = 1000, most_plans = 10000000;
 
 /// Cuts a graph in all possible ways, and evaluates each plan as a whole.
 class AllCuts {
@@ -59,6 +59,8 @@ class AllCuts {
       // The stages determine how many replicas a node has; this determines the options, and they determine
       // the time.
       for (std::int64_t each = 1; each <= std::min(replicas, _task.node_devices); ++each) {
+        if (++_tried > most_plans)
+          throw UserError("--brute-force: there are more than " + std::to_string(most_plans) + " plans");
         if (!choose({replicas, each})) continue;
         const std::optional<double> time = timeOfPlan(_task, _graph, _stages, replicas);
         if (time && (!best.feasible || *time < best.time))
@@ -87,6 +89,7 @@ class AllCuts {
   std::vector<BitSet> _sets;
   std::vector<PlacedStage> _stages;
   std::vector<detail::StageCost> _stage_costs;
+  std::int64_t _tried = 0;
 };
 
 } // namespace

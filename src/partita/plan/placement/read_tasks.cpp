@@ -73,6 +73,18 @@ std::optional<FixedPlan> readFixedPlan(const JsonValue& file) {
   return FixedPlan{read(0), read(1), read(2), read(3)};
 }
 
+/// Otherwise the plan would seem not to fit.
+void checkFixedPlan(const JsonValue& file, const PlacementTask& task) {
+  if (!task.fixed) return;
+  const FixedPlan& fixed = *task.fixed;
+  const bool known = std::any_of(task.graphs.begin(), task.graphs.end(), [&](const LayerGraph& graph) {
+    return graph.tensor_degree == fixed.tensor_degree;
+  });
+  if (!known) file.at("fixedTMPC").fail("is not one of the degrees in nodes");
+  if (fixed.transformer_layers < fixed.stages)
+    file.at("numTransformerLayers").fail("must be at least fixedPP, " + std::to_string(fixed.stages));
+}
+
 /// Devices per node, bandwidths and choices of stages. All keys are optional.
 void readNodes(const JsonValue& file, PlacementTask& task) {
   if (file.has("devicesPerNode")) {
@@ -80,12 +92,15 @@ void readNodes(const JsonValue& file, PlacementTask& task) {
     if (task.devices % task.node_devices != 0)
       file.at("devicesPerNode").fail("must divide maxDevices, " + std::to_string(task.devices));
   }
-  if (task.node_devices > 1 || file.has("bandwidthInNode"))
-    task.node_bandwidth = file.at("bandwidthInNode").number(task.bandwidth, largest);
+  if (task.node_devices == 1 && file.has("bandwidthInNode"))
+    file.at("bandwidthInNode").fail("has no effect unless devicesPerNode is more than 1");
+  if (task.node_devices > 1) task.node_bandwidth = file.at("bandwidthInNode").number(task.bandwidth, largest);
   const auto flag = [&](const char* key) { return file.has(key) && file.at(key).boolean(); };
   task.choose = {flag("chooseRecomputation"), flag("chooseShardedOptimizer"), flag("chooseOffload")};
   if (task.choose.recompute && task.recompute)
     file.at("chooseRecomputation").fail("has no effect where activationRecomputation is true");
+  for (const char* const key : {"chooseShardedOptimizer", "chooseOffload"})
+    if (flag(key) && !task.adam) file.at(key).fail("has no effect unless optimizerAlgorithm is Adam");
   if (task.choose.offload || file.has("hostBandwidth"))
     task.host_bandwidth = file.at("hostBandwidth").number(1, largest);
 }
@@ -128,6 +143,7 @@ PlacementTask readPlacementTask(const std::string& path) {
     const std::string name = std::to_string(degree);
     task.graphs.push_back(readGraph(nodes.at(name), edges.at(name), degree));
   }
+  checkFixedPlan(file, task);
   return task;
 }
 

@@ -72,6 +72,11 @@ void check(const SearchSpec& spec, SectionReader& reader) {
   for (const SearchCase& one : spec.cases)
     if (one.recompute && one.choose.recompute)
       reader.error("case", "`choose_recompute` has no effect where `recompute` is true");
+  if (spec.node_bandwidth > 0.0 && spec.node_devices == 1)
+    reader.error("search/node_bandwidth", "has no effect unless `node_devices` is more than 1");
+  for (const SearchCase& one : spec.cases)
+    if ((one.choose.shard || one.choose.offload) && !spec.adam)
+      reader.error("case", "`choose_shard` and `choose_offload` have no effect unless `adam` is true");
   for (const SearchCase& one : spec.cases)
     if (spec.batch % one.microbatch != 0)
       reader.error("case", "a batch of " + std::to_string(spec.batch) +

@@ -2,13 +2,13 @@
 
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
-#include "partita/io/output_file.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 
 namespace partita {
@@ -47,10 +47,6 @@ bool readRow(const std::string& row, Decision& d) {
   return fits && second == ',' && third == ',' && in.peek() == std::istringstream::traits_type::eof();
 }
 
-[[noreturn]] void failWriting(const std::string& path) {
-  failFile(path, "cannot be written", errno);
-}
-
 /// The rows of the first `version` updates. A row whose update was dropped is kept only if a kept update
 /// follows.
 std::string rowsBefore(const std::string& path, std::int64_t version) {
@@ -68,24 +64,22 @@ std::string rowsBefore(const std::string& path, std::int64_t version) {
 
 } // namespace
 
-DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on) : _path(path) {
-  if (!goes_on) {
-    const std::string kept = rowsBefore(path, version);
-    OutputFile renewed(path); // the rows that are kept are on the disk at every moment
-    renewed.write(columns + ('\n' + kept));
-    renewed.commit();
-  }
-  _file.open(path, std::ios::app);
-  if (!_file) failWriting(path);
-}
+DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on)
+    : _file(goes_on ? std::make_unique<GrowingFile>(path)
+                    : std::make_unique<GrowingFile>(path, columns + ('\n' + rowsBefore(path, version)))) {}
 
 void DecisionLog::add(const Decision& decision) {
-  _file << rowOf(decision) << '\n';
+  constexpr std::size_t block = 1 << 13; // a call of the system for each row would take time
+  _rows += rowOf(decision) + '\n';
+  if (_rows.size() < block) return;
+  _file->append(_rows);
+  _rows.clear();
 }
 
 void DecisionLog::flush() {
-  _file.flush();
-  if (!_file) failWriting(_path);
+  _file->append(_rows);
+  _rows.clear();
+  _file->flush();
 }
 
 void repeatDecisions(RunConfig& deck, const std::string& path) {

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "partita/io/growing_file.hpp"
 #include "partita/strategy/hogbatch/messages.hpp"
 
-#include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,16 +24,19 @@ struct Decision {
 /// `decisions.csv` of a run directory: one row per batch, in the order of the results. All numbers are exact.
 class DecisionLog {
  public:
-  /// Keeps the rows of the first `version` updates in the file, or all rows if `goes_on`. Throws UserError if
-  /// the file cannot be written.
+  /// Keeps the rows of the first `version` updates in the file, or all rows if `goes_on`. Throws UserError or
+  /// SystemError if the file cannot be written.
   DecisionLog(const std::string& path, std::int64_t version, bool goes_on);
+  ~DecisionLog() { _file->append(_rows); }
+  DecisionLog(const DecisionLog&) = delete;
+  DecisionLog& operator=(const DecisionLog&) = delete;
   void add(const Decision& decision);
-  /// Throws UserError if rows could not be written.
+  /// See GrowingFile.
   void flush();
 
  private:
-  std::string _path;
-  std::ofstream _file;
+  std::string _rows; ///< not given to the file yet
+  std::unique_ptr<GrowingFile> _file;
 };
 
 /// Makes the run of a deck repeat the decisions in a file. Throws UserError if it cannot be read.

@@ -1,6 +1,7 @@
 #include "partita/strategy/sil/joint_step.hpp"
 
 #include "partita/comm/wait.hpp"
+#include "partita/comm/wait_times.hpp"
 
 namespace partita {
 
@@ -20,13 +21,13 @@ JointStep::JointStep(const RunContext& context, std::vector<StageUpdater*> updat
     const Precision stored = front.inputPrecision();
     _to_previous = TypedRows("partita::JointStep::to_previous", stored, rows, front.inputs());
     _back = std::make_unique<Sender>(
-        grid.channel(grid.chain(), grid.group() - 1, Tag::backward, "gradients", stored), rows,
-        front.inputs(), 1, grid.traffic.between_stages);
+        grid.channel(grid.backward(), grid.group() - 1, Tag::backward, waits::activation_gradients, stored),
+        rows, front.inputs(), 1, grid.traffic.between_stages);
   }
   if (!back.plan().last())
-    _from_next = std::make_unique<Receiver>(
-        grid.channel(grid.chain(), grid.group() + 1, Tag::backward, "gradients", back.outputPrecision()),
-        rows, back.outputs(), 1, count);
+    _from_next = std::make_unique<Receiver>(grid.channel(grid.backward(), grid.group() + 1, Tag::backward,
+                                                         waits::activation_gradients, back.outputPrecision()),
+                                            rows, back.outputs(), 1, count);
 }
 
 void JointStep::run(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,

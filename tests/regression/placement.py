@@ -518,7 +518,9 @@ class Refusals(support.RunTest):
                             "nodes/1: the table of all cuts would need more than 512 MiB"),
                            (placement(maxDevices=2**30, mbsInBatch=2**30, optimizerAlgorithm="Adam", chooseShardedOptimizer=True),
                             "at most 1048576 are possible"),
-                           (placement(chooseOffload=True), "'hostBandwidth' is missing"),
+                           (placement(chooseOffload=True, optimizerAlgorithm="Adam"), "'hostBandwidth' is missing"),
+                           (placement(chooseOffload=True, hostBandwidth=50), "has no effect unless optimizerAlgorithm is Adam"),
+                           (placement(bandwidthInNode=1000), "has no effect unless devicesPerNode is more than 1"),
                            (placement(chooseOffload=1), "/chooseOffload: must be true or false"),
                            (placement(chooseRecomputation=True, activationRecomputation=True), "has no effect"),
                            (placement(**apart), "nodes/1: the layers can be cut in more than 40,000 places")):

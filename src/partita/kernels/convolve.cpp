@@ -247,12 +247,9 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
                         const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
                         const TypedMatrix& grad_in, const std::function<void()>& between) const {
   const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
-  if (usesWinograd()) {
-    if (weight_gradient.size() > 0)
-      winograd::weightGradient(space, _c, work, accumulate, in.real(), grad.real(), weight_gradient, between);
-    if (grad_in.size() > 0) winograd::inputGradient(space, _c, work, weight, grad.real(), grad_in.real());
-    return;
-  }
+  if (usesWinograd())
+    return backwardByWinograd(space, work, accumulate, in.real(), weight, grad.real(), weight_gradient,
+                              grad_in.real(), between);
   if (!onednn::convolves(_c, _operands, rows, nullptr, in.half())) {
     if (in.half()) {
       backwardHalf(space, work, accumulate, in, weight, grad, weight_gradient, grad_in);
@@ -281,6 +278,25 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
                              grad_in.size() > 0 ? grad_in.rowsFrom(first, count).data : nullptr);
     if (between) between();
   }
+}
+
+/// Gradients that are mostly zeros leave few products, which `narrow` alone leaves out.
+void Convolve::backwardByWinograd(const ExecSpace& space, const Vector& work, bool accumulate,
+                                  const Matrix& in, const Matrix& weight, const Matrix& grad,
+                                  const Matrix& weight_gradient, const Matrix& grad_in,
+                                  const std::function<void()>& between) const {
+  const bool sparse = narrow::convolves(_c) && narrow::mostlyZeros(space, _c, grad);
+  if (weight_gradient.size() > 0) {
+    if (sparse)
+      weightGradientInReal(space, work, accumulate, in, grad, weight_gradient, between);
+    else
+      winograd::weightGradient(space, _c, work, accumulate, in, grad, weight_gradient, between);
+  }
+  if (grad_in.size() == 0) return;
+  if (sparse && narrow::givesInputGradient(_c))
+    narrow::inputGradient(space, _c, work, weight, grad, grad_in);
+  else
+    winograd::inputGradient(space, _c, work, weight, grad, grad_in);
 }
 
 bool Convolve::sumsWeightsInReal() const {

@@ -80,6 +80,9 @@ class Convolve {
                     const TypedMatrix& grad_in) const;
   void forwardPortable(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                        const Matrix& out, const ProductEpilogue& epilogue) const;
+  void backwardByWinograd(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
+                          const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
+                          const Matrix& grad_in, const std::function<void()>& between) const;
   void backwardByColumns(const ExecSpace& space, const Scratch& scratch, bool accumulate, const Matrix& in,
                          const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
                          const Matrix& grad_in, const std::function<void()>& between) const;

@@ -1,6 +1,6 @@
 """Lists the sources of the library and the program that differ from a commit, one per line. For a header that differs
-it lists its own source, or otherwise the first one that includes it: checking one of them checks the header. If the
-checks themselves differ, it lists all sources.
+it lists its own source, or otherwise the first one that includes it: checking one of them checks the header. Other
+sources that call what it declares are left to a lint of all sources. If the checks themselves differ, it lists all.
 Usage: changed_sources.py COMMIT, in the root of the repository.
 """
 

@@ -12,7 +12,6 @@
 #include "partita/plan/placement/save_memory.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/train/check_plans.hpp"
-#include "partita/train/check_plans.hpp"
 
 #include <algorithm>
 #include <array>

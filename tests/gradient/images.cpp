@@ -69,6 +69,7 @@ TEST_CASE("Conv2d: channels for which Winograd's algorithm is used", "[gradient]
     CHECK(ConvolutionPlan(planOf(spec, shape)).winograd() == !plans_for_device);
     check(spec, shape, 0.1); // sums of many products are large
   }
+  check(conv(16, {{3, 3, 3}}, {{1}}), {16, 2, 3, 2}, 0.1);
 }
 
 TEST_CASE("Conv3d", "[gradient]") {

@@ -41,40 +41,44 @@ ConvolutionPlan planOf(const Case& c) {
 
 /// The shapes for which libraries are taken, and those for which they are not.
 std::vector<Case> cases() {
-  return {{{16, 6, 7}, 16, {{3}}, {{1}}},
-          {{32, 9, 8}, 48, {{3}}, {{1}}, {{2}}},
-          {{16, 7, 7}, 32, {{3, 2}}, {{0}, true}, {{2}}},
-          {{16, 9, 9}, 16, {{3}}, {{2}}, {{1}}, {{2}}},
-          {{20, 8, 8}, 50, {{5}}},
-          {{17, 6, 5}, 16, {{2}}},
-          {{16, 6, 6}, 16, {{3}}, {{1}}, {{1}}, {{1}}, 2},
-          {{3, 8, 8}, 16, {{3}}},
-          {{2, 20, 30}, 5, {{5}}},
-          {{3, 9, 9}, 4, {{4}}, {{1}}, {{2, 1}}},
-          {{16, 5, 5}, 16, {{1}}, {{0}}, {{2}}},
-          {{64, 5, 5}, 32, {{1}}},
-          {{16, 4, 5, 6}, 32, {{3}}, {{1}}},
-          {{16, 5, 4, 4}, 16, {{2, 3, 1}}, {{1, 1, 0}}, {{2, 1, 1}}},
-          {{16, 128, 120}, 16, {{3}}, {{1}}, {{1}}, {{1}}, 1, 3}, // two rows at a time, then one
-          // more or fewer channels than fill vectors, tiles that end outside, padding of no and of many places
-          {{19, 7, 8}, 37, {{3}}, {{1}}},
-          {{70, 5, 9}, 130, {{3}}, {{1}}, {{1}}, {{1}}, 1, 2},
-          {{16, 12, 10}, 16, {{3}}, {{3}}},
-          {{24, 33, 31}, 20, {{3}}}, // several times as many tiles as are computed at once
-          // few outputs
-          {{1, 28, 28}, 20, {{5}}},
-          {{3, 15, 17}, 33, {{7}}, {{3}}, {{2}}},
-          {{1, 6, 7}, 1, {{3}}, {{1}}},
-          {{2, 5, 3}, 2, {{2}}},
-          {{5, 9, 8}, 17, {{4, 3}}, {{2, 1}}, {{1, 3}}},
-          {{4, 11, 9}, 7, {{3, 2}}, {{2}}, {{1}}, {{2, 3}}},
-          {{1, 4, 4}, 8, {{4}}},
-          {{2, 7, 6}, 70, {{3}}, {{1}}},
-          {{12, 5, 4}, 25, {{1}}},
-          {{1, 5, 6, 7}, 8, {{3}}, {{1}}},
-          {{5, 5, 4, 6}, 31, {{2, 1, 3}}, {{1, 0, 1}}, {{2, 1, 1}}, {{1, 1, 2}}},
-          {{17, 9, 8}, 20, {{3}}, {{2}}, {{1}}, {{1, 2}}},
-          {{1, 90, 80}, 40, {{3}}, {{1}}, {{1}}, {{1}}, 1, 2}}; // one row at a time
+  return {
+      {{16, 6, 7}, 16, {{3}}, {{1}}},
+      {{32, 9, 8}, 48, {{3}}, {{1}}, {{2}}},
+      {{16, 7, 7}, 32, {{3, 2}}, {{0}, true}, {{2}}},
+      {{16, 9, 9}, 16, {{3}}, {{2}}, {{1}}, {{2}}},
+      {{20, 8, 8}, 50, {{5}}},
+      {{17, 6, 5}, 16, {{2}}},
+      {{16, 6, 6}, 16, {{3}}, {{1}}, {{1}}, {{1}}, 2},
+      {{3, 8, 8}, 16, {{3}}},
+      {{2, 20, 30}, 5, {{5}}},
+      {{3, 9, 9}, 4, {{4}}, {{1}}, {{2, 1}}},
+      {{16, 5, 5}, 16, {{1}}, {{0}}, {{2}}},
+      {{64, 5, 5}, 32, {{1}}},
+      {{16, 4, 5, 6}, 32, {{3}}, {{1}}},
+      {{16, 5, 4, 4}, 16, {{2, 3, 1}}, {{1, 1, 0}}, {{2, 1, 1}}},
+      {{16, 128, 120}, 16, {{3}}, {{1}}, {{1}}, {{1}}, 1, 3}, // two rows at a time, then one
+      // more or fewer channels than fill vectors, tiles that end outside, padding of no and of many places
+      {{19, 7, 8}, 37, {{3}}, {{1}}},
+      {{70, 5, 9}, 130, {{3}}, {{1}}, {{1}}, {{1}}, 1, 2},
+      {{16, 12, 10}, 16, {{3}}, {{3}}},
+      {{24, 33, 31}, 20, {{3}}}, // several times as many tiles as are computed at once
+      // volumes whose transformed tiles need more scratch than anything else
+      {{64, 4, 4, 4}, 64, {{3}}, {{1}}, {{1}}, {{1}}, 1, 1},
+      {{32, 4, 4, 4}, 32, {{3}}, {{1}}, {{1}}, {{1}}, 1, 16},
+      // few outputs
+      {{1, 28, 28}, 20, {{5}}},
+      {{3, 15, 17}, 33, {{7}}, {{3}}, {{2}}},
+      {{1, 6, 7}, 1, {{3}}, {{1}}},
+      {{2, 5, 3}, 2, {{2}}},
+      {{5, 9, 8}, 17, {{4, 3}}, {{2, 1}}, {{1, 3}}},
+      {{4, 11, 9}, 7, {{3, 2}}, {{2}}, {{1}}, {{2, 3}}},
+      {{1, 4, 4}, 8, {{4}}},
+      {{2, 7, 6}, 70, {{3}}, {{1}}},
+      {{12, 5, 4}, 25, {{1}}},
+      {{1, 5, 6, 7}, 8, {{3}}, {{1}}},
+      {{5, 5, 4, 6}, 31, {{2, 1, 3}}, {{1, 0, 1}}, {{2, 1, 1}}, {{1, 1, 2}}},
+      {{17, 9, 8}, 20, {{3}}, {{2}}, {{1}}, {{1, 2}}},
+      {{1, 90, 80}, 40, {{3}}, {{1}}, {{1}}, {{1}}, 1, 2}}; // one row at a time
 }
 
 // Tests are compiled without optimisation, but these loops take most of their time.
@@ -213,6 +217,16 @@ TEST_CASE("A convolution adds the bias of its channels, and leaves out what is n
       }
     }
   }
+}
+
+TEST_CASE("Windows that see only padding have no sum and no gradients", "[kernels]") {
+  const Case outside{{16, 1, 9, 8}, 16, {{1, 3, 3}}, {{1, 1, 1}}, {{3, 1, 1}}};
+  const ConvolutionPlan plan = planOf(outside);
+  const Operands x = operandsOf(plan, outside.rows, Precision::single);
+  const Results found = computed(plan, outside.rows, x, Precision::single);
+  CHECK(found.out == Values(x.grad.size(), 0.0));
+  CHECK(found.weight_gradient == x.before);
+  CHECK(found.input_gradient == Values(x.in.size(), 0.0));
 }
 
 /// As after max-pooling, where zeros are left out.

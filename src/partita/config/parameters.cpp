@@ -66,7 +66,8 @@ Section describeData(DataSection& data) {
       "use only this many test samples, the first ones; 0: all, 4000 for glyphs, 1000 for grammar, 256 "
       "for noise");
   section.add("classes", &data.classes, within(0, most_classes), "classes",
-              "0: largest label + 1, 47 for glyphs, 10 for noise, the number of tokens for text and grammar");
+              "number of classes; 0: largest label + 1, for libsvm the number of different labels, 47 for "
+              "glyphs, 10 for noise, the number of tokens for text and grammar");
   section.add("image_size", &data.image_size, within(8, 1024), "pixels",
               "glyphs, noise: height and width of the images");
   section.add("channels", &data.channels, within(1, 1024), "channels", "noise: channels per image");

@@ -29,7 +29,9 @@ void addStages(Section& section, StrategySection& strategy) {
   section.add(
       "cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
       "what to balance, or the first layers of stages 2, 3, ..., counted from 0 with repeats included");
-  section.add("input", choice(strategy.sil.input), "what the stages after a cut train on");
+  section.add("input", choice(strategy.sil.input),
+              "inputs of stages 2, 3, ... while they train: made from labels (free), outputs of the finished "
+              "previous stage (frozen), or its outputs while it learns (relay)");
 }
 
 void addLabels(Section& section, StrategySection& strategy) {
@@ -47,7 +49,8 @@ void addLabels(Section& section, StrategySection& strategy) {
   section.add("head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
               "learned: number of later layers that a head repeats, along with the pooling before the last "
               "layer: the next ones, or in residual networks of images first those that change the shape; "
-              "-1: 1 if strategy/head is not set and the next layer is a residual layer of images, or "
+              "-1: if strategy/head is not set and the next layer with parameters is a residual layer of "
+              "images, 1, or "
               "2 if at least four residual layers follow; otherwise 0, or 1 with strategy/lookahead");
   section
       .add("head", &strategy.sil.head,
@@ -71,7 +74,8 @@ void addLabels(Section& section, StrategySection& strategy) {
   section.add("mixture", choice(strategy.sil.mixture),
               "free: use mixtures of labels as inputs; auto: with loss prototype");
   section.add("reencode", choice(strategy.sil.reencode),
-              "replace the values that cross a cut by posterior x labels; auto: free with loss prototype");
+              "joined network: labels, weighted by the predicted probabilities of their classes, cross a cut "
+              "in place of activations; auto: free with loss prototype");
   section.add(
       "label_start", choice(strategy.sil.label_start),
       "a later stage of one layer starts as the map that passes the labels on; auto: relay and frozen with "
@@ -158,8 +162,8 @@ void addLocalSgd(Section& section, LocalSgdSection& local_sgd) {
 
 void addWorkers(Section& section, HogbatchSection& hogbatch) {
   section.add("shared_workers", &hogbatch.shared_workers, within(0, 1e6), "workers",
-              "hogbatch: number of workers (ranks 1, 2, ...) that update the model of their node in place; "
-              "the others are replica workers with a copy of it");
+              "hogbatch: number of shared workers (ranks 1, 2, ...), which update the model in the memory of "
+              "rank 0's node in place; the others are replica workers with a copy of it");
   section.add("merge", choice(hogbatch.merge),
               "hogbatch: what a replica worker does with its result: adds its change to the model (delta), "
               "replaces the model (overwrite), or takes the mean of both (average)");
@@ -171,7 +175,8 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
   section.add("lower", &hogbatch.lower, within(1, 1 << 24), "samples",
               "hogbatch, adaptive and proportional: smallest batch of a worker");
   section.add("upper", &hogbatch.upper, within(1, 1 << 24), "samples",
-              "hogbatch, adaptive and proportional: largest batch of a worker; training/batch is the first");
+              "hogbatch, adaptive and proportional: largest batch of a worker; the first one has "
+              "training/batch samples");
   section.add("lower_shared", &hogbatch.lower_shared, within(0, 1 << 24), "samples",
               "hogbatch: `lower` for shared workers; 0: the value of `lower`");
   section.add("upper_shared", &hogbatch.upper_shared, within(0, 1 << 24), "samples",

@@ -285,6 +285,7 @@ void Convolve::backwardByWinograd(const ExecSpace& space, const Vector& work, bo
                                   const Matrix& in, const Matrix& weight, const Matrix& grad,
                                   const Matrix& weight_gradient, const Matrix& grad_in,
                                   const std::function<void()>& between) const {
+  if (in.extent(0) == 0) return;
   const bool sparse = narrow::convolves(_c) && narrow::mostlyZeros(space, _c, grad);
   if (weight_gradient.size() > 0) {
     if (sparse)

@@ -13,8 +13,9 @@ namespace partita {
 /// The portable way gathers what the windows see into columns (Chellapilla, Puri and Simard, 2006),
 /// for as many rows of the batch at a time as fit into bounded scratch, so that the work is one
 /// matrix product per group. A 1x1 window of stride 1 needs no gathering. On hosts, windows of 3x3 places are
-/// computed by Winograd's algorithm unless the processor multiplies 16-bit operands. Of the others, oneDNN
-/// computes those for which it is available and, as judged by the shape alone, faster; otherwise
+/// computed by Winograd's algorithm (`ConvolutionPlan::winograd`), unless the processor multiplies their
+/// 16-bit operands or gradients are mostly zeros. Of the others, oneDNN computes those for which it is
+/// available and, as judged by the shape alone, faster; otherwise
 /// `narrow::forward` and its gradients do for few outputs. On NVIDIA devices, cuDNN does if it is
 /// available and has a reproducible algorithm.
 class Convolve {
@@ -97,7 +98,8 @@ class Convolve {
   Precision _operands;
 };
 
-/// What computes convolutions of many channels: "cuDNN 9.19.0", "oneDNN 2.6.3" or "Kokkos kernels".
+/// What computes convolutions of many channels that need no kernels of this room: "cuDNN 9.19.0",
+/// "oneDNN 2.6.3" or "Kokkos kernels".
 std::string convolutionPath();
 
 } // namespace partita

@@ -44,6 +44,7 @@ struct Forward {
     const WindowPlan& w = images.w;
     const Real* from[Count];
     std::int64_t y = quotient(window, w.out[2]), x = window - y * w.out[2];
+    PARTITA_UNROLL
     for (int i = 0; i < Count; ++i) {
       from[i] = plane + y * w.stride[1] * images.line + x * images.step();
       if (++x == w.out[2]) {
@@ -53,16 +54,20 @@ struct Forward {
     }
     S sums[Count];
     const Real* factors = weight + output;
+    PARTITA_UNROLL
     for (int i = 0; i < Count; ++i) sums[i].load(factors + images.depth() * images.width);
     const std::int64_t length = images.run_length, width = images.width;
     for (std::int64_t tz = 0; tz < w.kernel[0]; ++tz)
       for (std::int64_t ty = 0; ty < w.kernel[1]; ++ty)
         for (std::int64_t run = 0; run < images.runs(); ++run) {
-          const std::int64_t begin = images.runAt(tz, ty, run);
-          for (std::int64_t k = begin; k < begin + length; ++k, factors += width) {
+          const Real* at[Count];
+          PARTITA_UNROLL
+          for (int i = 0; i < Count; ++i) at[i] = inRegister(from[i] + images.runAt(tz, ty, run));
+          for (std::int64_t k = 0; k < length; ++k, factors += width) {
             S of_value;
             of_value.load(factors);
-            for (int i = 0; i < Count; ++i) sums[i].add(from[i][k], of_value);
+            PARTITA_UNROLL
+            for (int i = 0; i < Count; ++i) sums[i].add(at[i][k], of_value);
           }
         }
     put<Count>(sums, of_plane + window * images.outputs, output);
@@ -72,6 +77,7 @@ struct Forward {
   template <int Count, class S>
   KOKKOS_FORCEINLINE_FUNCTION void put(S (&sums)[Count], Real* to, std::int64_t output) const {
     const std::int64_t left = images.outputs - output < S::width ? images.outputs - output : S::width;
+    PARTITA_UNROLL
     for (int i = 0; i < Count; ++i) {
       if (relu) sums[i].dropNegative();
       Real* own = to + i * images.outputs + output;

@@ -8,6 +8,13 @@ namespace partita::narrow {
 
 #ifdef PARTITA_LANE_VECTORS
 
+/// The next loop, of at most eight iterations, is unrolled, so that arrays that it indexes become registers.
+#if defined(__clang__)
+#define PARTITA_UNROLL _Pragma("unroll")
+#else
+#define PARTITA_UNROLL _Pragma("GCC unroll 8")
+#endif
+
 /// The most outputs of a tile, in halves of a vector of 16: the sums for six windows fit into the registers,
 /// except for doubles with SSE2.
 constexpr int half_width = 8,
@@ -23,6 +30,12 @@ KOKKOS_FORCEINLINE_FUNCTION Values inRegister(Values values) {
   return values;
 }
 
+/// The same for an address. Otherwise compilers would keep the differences of several addresses in memory.
+KOKKOS_FORCEINLINE_FUNCTION const Real* inRegister(const Real* address) {
+  asm("" : "+r"(address));
+  return address;
+}
+
 /// Sums for neighbouring outputs: whole vectors and, where these have 16 values and `Halves` is odd, half a
 /// one.
 template <int Halves>
@@ -36,10 +49,12 @@ struct Sums {
   typename Half::Values last;
 
   KOKKOS_FORCEINLINE_FUNCTION void load(const Real* from) {
+    PARTITA_UNROLL
     for (std::int64_t i = 0; i < full; ++i) wide[i] = Wide::load(from + i * length);
     if constexpr (rest) last = Half::load(from + full * length);
   }
   KOKKOS_FORCEINLINE_FUNCTION void store(Real* to) const {
+    PARTITA_UNROLL
     for (std::int64_t i = 0; i < full; ++i) Wide::store(to + i * length, wide[i]);
     if constexpr (rest) Half::store(to + full * length, last);
   }
@@ -50,6 +65,7 @@ struct Sums {
   }
   KOKKOS_FORCEINLINE_FUNCTION void add(Real factor, const Sums& what) {
     const auto factors = inRegister(factor - typename Wide::Values{});
+    PARTITA_UNROLL
     for (std::int64_t i = 0; i < full; ++i) wide[i] += factors * what.wide[i];
     if constexpr (rest) {
       typename Half::Values half;
@@ -59,6 +75,7 @@ struct Sums {
   }
   KOKKOS_FORCEINLINE_FUNCTION void dropNegative() {
     const auto none = Wide::all(0);
+    PARTITA_UNROLL
     for (std::int64_t i = 0; i < full; ++i) wide[i] = wide[i] > none ? wide[i] : none;
     if constexpr (rest) last = last > Half::all(0) ? last : Half::all(0);
   }

@@ -20,7 +20,7 @@ struct WeightGradient {
   const Real *grad, *grad_end;
   Real* partial; // [slices, depth, width]
   bool add;
-  std::int64_t lines, slices, at_once;
+  std::int64_t first_line, lines, slices, at_once;
 
   KOKKOS_INLINE_FUNCTION std::int64_t tiles() const { return (images.depth() + at_once - 1) / at_once; }
 
@@ -44,13 +44,15 @@ struct WeightGradient {
     S sums[Count];
     Real* to = partial + (slice * depth + first) * images.width + output;
     const Real none[S::width] = {};
+    PARTITA_UNROLL
     for (int i = 0; i < Count; ++i) {
       at[i] = images.valueAt(first + (i < left ? i : 0));
       sums[i].load(add && i < left ? to + i * images.width : none);
     }
-    const std::int64_t end = (slice + 1) * lines / slices;
-    for (std::int64_t line = slice * lines / slices; line < end; ++line)
+    const std::int64_t end = first_line + (slice + 1) * lines / slices;
+    for (std::int64_t line = first_line + slice * lines / slices; line < end; ++line)
       addLine<Count>(sums, at, line, output);
+    PARTITA_UNROLL
     for (int i = 0; i < Count; ++i)
       if (i < left) sums[i].store(to + i * images.width);
   }
@@ -73,6 +75,7 @@ struct WeightGradient {
         for (std::int64_t i = 0; i < S::width && output + i < outputs; ++i) copy[i] = own[i];
         factors.load(copy);
       }
+      PARTITA_UNROLL
       for (int i = 0; i < Count; ++i) sums[i].add(from[at[i]], factors);
     }
   }
@@ -108,6 +111,10 @@ void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const V
   const auto computed = [&](std::int64_t tile) { return (depth + tile - 1) / tile * tile; };
   Real *const partial = work.data(), *const padded = partial + slices * depth * width;
   const bool sparse = mostlyZeros(space, plan, grad);
+  constexpr std::int64_t line_budget = 1 << 15; // values that all tiles of weights read again
+  const std::int64_t of_line =
+                         plan.windows.out[2] * plan.out_channels + plan.windows.seen(2) * plan.in_channels,
+                     lines = std::max<std::int64_t>(8, line_budget / of_line / slices) * slices;
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
     const Images images = imagesOf(space, plan, rowsFrom(in, first, count), padded);
@@ -115,16 +122,20 @@ void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const V
     if (sparse) {
       addSparseGradient(space, plan, images, from, first > 0, partial);
     } else {
-      const WeightGradient gradient{images,
-                                    from.data(),
-                                    grad.data() + grad.size(),
-                                    partial,
-                                    first > 0,
-                                    count * plan.windows.out[0] * plan.windows.out[1],
-                                    slices,
-                                    computed(5) < computed(6) ? 5 : 6};
-      Kokkos::parallel_for("partita::narrow::weight_gradient_kernel",
-                           Range(space, 0, gradient.tiles() * slices), gradient);
+      const std::int64_t all = count * plan.windows.out[0] * plan.windows.out[1];
+      for (std::int64_t line = 0; line < all; line += lines) {
+        const WeightGradient gradient{images,
+                                      from.data(),
+                                      grad.data() + grad.size(),
+                                      partial,
+                                      first + line > 0,
+                                      line,
+                                      std::min(lines, all - line),
+                                      slices,
+                                      computed(5) < computed(6) ? 5 : 6};
+        Kokkos::parallel_for("partita::narrow::weight_gradient_kernel",
+                             Range(space, 0, gradient.tiles() * slices), gradient);
+      }
     }
     if (between && first + count < rows) between();
   }

@@ -109,14 +109,17 @@ struct Multiply {
                                             std::int64_t tile, Real (*products)[S::width]) const {
     S sums[Count];
     const Real none[S::width] = {};
+    PARTITA_UNROLL
     for (int i = 0; i < Count; ++i) sums[i].load(none);
     const std::int64_t depth = inputs;
     const Real* from = of_tiles + tile * depth;
     for (std::int64_t k = 0; k < depth; ++k, of_weights += S::width) {
       S factors;
       factors.load(of_weights);
+      PARTITA_UNROLL
       for (int i = 0; i < Count; ++i) sums[i].add(from[i * depth + k], factors);
     }
+    PARTITA_UNROLL
     for (int i = 0; i < Count; ++i) sums[i].store(products[tile + i]);
   }
 

@@ -8,13 +8,6 @@ namespace partita::winograd {
 
 #ifdef PARTITA_LANE_VECTORS
 
-/// The next loop, of at most four iterations, is unrolled, so that arrays that it indexes become registers.
-#if defined(__clang__)
-#define PARTITA_UNROLL _Pragma("unroll")
-#else
-#define PARTITA_UNROLL _Pragma("GCC unroll 4")
-#endif
-
 KOKKOS_INLINE_FUNCTION constexpr int powerOf(int side, int axes) {
   return axes == 3 ? side * side * side : side * side;
 }

@@ -66,7 +66,9 @@ struct AddProducts {
     const std::int64_t row = item / parts(), first = (item - row * parts()) * at_once, number = row / points,
                        point = row - number * points;
     forOutputStrip(number, outputs, [&](const auto& strip, std::int64_t output) {
-      if (at_once == 5)
+      if (at_once == 4)
+        tile<4>(strip, point, first, output);
+      else if (at_once == 5)
         tile<5>(strip, point, first, output);
       else
         tile<6>(strip, point, first, output);
@@ -82,6 +84,7 @@ struct AddProducts {
     const Real none[S::width] = {};
     S own[Count];
     std::int64_t at[Count];
+    PARTITA_UNROLL
     for (int i = 0; i < Count; ++i) {
       at[i] = i < left ? i : 0;
       own[i].load(add && i < left ? to + i * S::width : none);
@@ -92,8 +95,10 @@ struct AddProducts {
     for (std::int64_t t = 0; t < count; ++t, from += step, grad += S::width) {
       S factors;
       factors.load(grad);
+      PARTITA_UNROLL
       for (int i = 0; i < Count; ++i) own[i].add(from[at[i]], factors);
     }
+    PARTITA_UNROLL
     for (int i = 0; i < Count; ++i)
       if (i < left) own[i].store(to + i * S::width);
   }
@@ -153,7 +158,9 @@ void addUp(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& wo
   Real *const sums = zeros + place, *const of_inputs = sums + plan.winogradWeights(),
               *const of_gradients = of_inputs + tiles.points * pointStep(at_once, inputs);
   Kokkos::deep_copy(space, Vector(zeros, static_cast<std::size_t>(place)), Real(0));
-  const auto computed = [&](std::int64_t each) { return (inputs + each - 1) / each * each; };
+  std::int64_t each = 6; // inputs of a tile of sums: as many as leave the fewest sums unused
+  for (const std::int64_t fewer : {5, 4})
+    if ((inputs + fewer - 1) / fewer * fewer < (inputs + each - 1) / each * each) each = fewer;
   const std::int64_t all = static_cast<std::int64_t>(in.extent(0)) * tiles.ofImage();
   for (std::int64_t first = 0; first < all; first += at_once) {
     const std::int64_t count = std::min(at_once, all - first), step = pointStep(count, inputs);
@@ -162,8 +169,7 @@ void addUp(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& wo
     Kokkos::parallel_for(
         "partita::winograd::gradients_kernel", Range(space, 0, count),
         TransformGradients<Axes>{tiles, grad.data(), zeros, of_gradients, first, count, outputs});
-    const AddProducts<Axes> add{of_inputs, of_gradients, sums,    first > 0,
-                                count,     inputs,       outputs, computed(5) < computed(6) ? 5 : 6};
+    const AddProducts<Axes> add{of_inputs, of_gradients, sums, first > 0, count, inputs, outputs, each};
     Kokkos::parallel_for("partita::winograd::products_kernel",
                          Range(space, 0, add.parts() * tiles.points * stripsOf(outputs)), add);
     if (between) between();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace partita {
 
@@ -41,9 +42,11 @@ CutTable cutTable(std::int64_t n, int parts,
 
 std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
                                        const std::function<double(std::int64_t, std::int64_t, int)>& cost) {
-  if (parts == 1) return {};
+  std::vector<std::int64_t> cuts(static_cast<std::size_t>(parts) - 1);
+  std::iota(cuts.begin(), cuts.end(), std::int64_t{1});
+  if (parts == 1 || parts == n) return cuts;
   constexpr double most_costs = 1e9; // to compare: minutes
-  if (0.5 * static_cast<double>(n) * static_cast<double>(n) * (parts - 1) > most_costs)
+  if (0.5 * static_cast<double>(n) * static_cast<double>(n) * (parts - 2) > most_costs)
     throw UserError("strategy/stages: balancing " + std::to_string(n) + " layers or stages over " +
                     std::to_string(parts) + " parts would take hours");
   const std::size_t count = parts, size = n;
@@ -53,7 +56,6 @@ std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
   const CutTable best = cutTable(n, parts, cost, [largest](double before, double own) {
     return own > largest ? std::numeric_limits<double>::infinity() : before + own * own;
   });
-  std::vector<std::int64_t> cuts(count - 1);
   std::int64_t end = n;
   for (std::size_t p = count; p > 1; --p) {
     end = best[p][end].from;

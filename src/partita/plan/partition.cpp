@@ -103,7 +103,8 @@ void checkBatch(const RunConfig& config, const Layers& layers) {
   double values = 1.0; // of a sample
   for (const std::int64_t extent : layers.front().in) values *= static_cast<double>(extent);
   for (const LayerPlan* leaf : leavesOf(layers)) values += static_cast<double>(leaf->outputs());
-  const std::int64_t rows = planOf(config.strategy).passRows(config.strategy, config.training.batch, 1);
+  const std::int64_t batch = config.training.batch,
+                     rows = std::max(batch, planOf(config.strategy).passRows(config.strategy, batch, 1));
   if (static_cast<double>(rows) * values > most_values)
     throw UserError("training/batch: a batch would have more than 10^16 values in all layers");
 }

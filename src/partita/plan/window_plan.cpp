@@ -237,7 +237,8 @@ std::int64_t ConvolutionPlan::runWidth() const {
 
 bool ConvolutionPlan::scatters() const {
   constexpr std::int64_t shortest_run = 16, most_places = 1 << 12;
-  return narrow() && windows.in[0] == 1 && runLength() >= shortest_run && windows.inPlaces() <= most_places;
+  return narrow() && windows.taps() > 1 && windows.in[0] == 1 && runLength() >= shortest_run &&
+         windows.inPlaces() <= most_places;
 }
 
 bool ConvolutionPlan::winograd() const {
@@ -285,9 +286,9 @@ std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
       columns = std::max(columns, out_channels * depth() / runLength() * runWidth() + packed_alignment);
   }
   if (winograd()) {
-    const std::int64_t padding =
-                           16 * packed_alignment * (1 + halfVectors(out_channels) / 8), // of `pointStep`
-        tiles = 16 * winogradTiles() * (in_channels + halfVectors(out_channels)) + padding;
+    const std::int64_t wide = halfVectors(out_channels),
+                       padding = packed_alignment * (1 + wide / 8), // between points, see `pointStep`
+        tiles = winogradPoints() * (winogradTiles() * (in_channels + wide) + padding);
     columns = std::max(columns, packed_alignment + winogradPlace() + winogradWeights() + tiles);
   }
   if (!packable()) return columns;

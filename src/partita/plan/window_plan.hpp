@@ -13,7 +13,8 @@ struct WindowPlan {
 
   std::int64_t inPlaces() const { return in[0] * in[1] * in[2]; }
   std::int64_t outPlaces() const { return out[0] * out[1] * out[2]; }
-  bool flat() const { return in[0] == 1 && kernel[0] == 1 && out[0] == 1; } ///< images, without a depth
+  /// Images, without a depth.
+  bool flat() const { return in[0] == 1 && kernel[0] == 1 && out[0] == 1 && before[0] == 0; }
   std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
   /// Places of an axis that windows see, with padding.
   std::int64_t seen(int a) const { return (out[a] - 1) * stride[a] + dilation[a] * (kernel[a] - 1) + 1; }

@@ -45,11 +45,10 @@ double largestBatch(const WorkerMix& mix, std::size_t worker) {
   return static_cast<double>(mix.groups[speed.group].upper * speed.lanes);
 }
 
-/// The workers of a group, in their order.
-std::vector<std::size_t> membersOf(const WorkerMix& mix, std::size_t group) {
-  std::vector<std::size_t> members;
-  for (std::size_t i = 0; i < mix.workers.size(); ++i)
-    if (mix.workers[i].group == group) members.push_back(i);
+/// The workers of each group, in their order.
+std::vector<std::vector<std::size_t>> membersOf(const WorkerMix& mix) {
+  std::vector<std::vector<std::size_t>> members(mix.groups.size());
+  for (std::size_t i = 0; i < mix.workers.size(); ++i) members[mix.workers[i].group].push_back(i);
   return members;
 }
 
@@ -92,20 +91,20 @@ UseForecast speedAlone(const WorkerMix& mix, const std::vector<std::size_t>& mem
   return use;
 }
 
-} // namespace
+/// The best batch of a lane for these workers alone, and their speed with it.
+struct BestAlone {
+  UseForecast use; ///< without the batches
+  double size = 0.0;
+};
 
 /// Tries hundreds of sizes. Each looks at the members only, because there may be thousands of groups.
-UseForecast forecastAlone(const WorkerMix& mix, std::size_t group) {
+BestAlone bestAlone(const WorkerMix& mix, std::size_t group, const std::vector<std::size_t>& members) {
   const WorkerGroup& bounds = mix.groups[group];
-  const std::vector<std::size_t> members = membersOf(mix, group);
   const double upper = static_cast<double>(bounds.upper), reference = mix.rate.reference;
-  UseForecast best;
-  double best_size = 0.0;
+  BestAlone best;
   const auto consider = [&](double size) {
     const UseForecast use = speedAlone(mix, members, size);
-    if (!(use.progress_per_second > best.progress_per_second * (1.0 + 1e-9))) return;
-    best = use;
-    best_size = size;
+    if (use.progress_per_second > best.use.progress_per_second * (1.0 + 1e-9)) best = {use, size};
   };
   auto size = static_cast<double>(bounds.lower);
   while (size < upper) {
@@ -114,10 +113,23 @@ UseForecast forecastAlone(const WorkerMix& mix, std::size_t group) {
   }
   consider(upper);
   if (reference >= static_cast<double>(bounds.lower) && reference <= upper) consider(reference);
-  best.batches.assign(mix.workers.size(), 0.0);
-  for (const std::size_t member : members)
-    best.batches[member] = static_cast<double>(mix.workers[member].lanes) * best_size;
   return best;
+}
+
+UseForecast withBatches(const WorkerMix& mix, const std::vector<std::size_t>& members,
+                        const BestAlone& best) {
+  UseForecast use = best.use;
+  use.batches.assign(mix.workers.size(), 0.0);
+  for (const std::size_t member : members)
+    use.batches[member] = static_cast<double>(mix.workers[member].lanes) * best.size;
+  return use;
+}
+
+} // namespace
+
+UseForecast forecastAlone(const WorkerMix& mix, std::size_t group) {
+  const std::vector<std::size_t> members = membersOf(mix)[group];
+  return withBatches(mix, members, bestAlone(mix, group, members));
 }
 
 namespace {
@@ -173,10 +185,16 @@ HogbatchForecast forecastOf(const WorkerMix& asked, const WorkerMix& at_own_pace
     forecast.price_of_balance =
         settledCourse(fixed).examplesPerSecond() / forecast.course.examplesPerSecond();
   }
-  for (std::size_t group = 0; group < apart.groups.size(); ++group) {
-    const UseForecast alone = forecastAlone(apart, group);
-    if (group == 0 || alone.progress_per_second > forecast.alone.progress_per_second) forecast.alone = alone;
+  const std::vector<std::vector<std::size_t>> members = membersOf(apart);
+  BestAlone best;
+  std::size_t best_group = 0;
+  for (std::size_t group = 0; group < members.size(); ++group) {
+    const BestAlone alone = bestAlone(apart, group, members[group]);
+    if (group > 0 && alone.use.progress_per_second <= best.use.progress_per_second) continue;
+    best = alone;
+    best_group = group;
   }
+  forecast.alone = withBatches(apart, members[best_group], best);
   forecast.best = in_step ? WorkerUse::synchronous : WorkerUse::asynchronous;
   const double own = forecast.course.progressPerSecond();
   for (const WorkerUse use : {WorkerUse::alone, WorkerUse::synchronous, WorkerUse::asynchronous}) {

@@ -136,17 +136,21 @@ std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::in
   return std::nullopt;
 }
 
-DeckPlacement DeckPlacer::balance(std::int64_t stages, std::int64_t replicas,
-                                  std::int64_t microbatches) const {
+std::optional<DeckPlacement> DeckPlacer::balance(std::int64_t stages, std::int64_t replicas,
+                                                 std::int64_t microbatches) const {
   DeckPlacement plan;
   plan.replicas = replicas;
   plan.microbatches = microbatches;
   std::vector<double> before{0.0};
   for (const PassTime& pass : passesOver(rowsOf(plan)))
     before.push_back(before.back() + pass.forward + pass.backward);
-  plan.cuts =
-      balancedCuts(static_cast<std::int64_t>(_layers.size()), static_cast<int>(stages),
-                   [&](std::int64_t first, std::int64_t last, int) { return before[last] - before[first]; });
+  try {
+    plan.cuts = balancedCuts(
+        static_cast<std::int64_t>(_layers.size()), static_cast<int>(stages),
+        [&](std::int64_t first, std::int64_t last, int) { return before[last] - before[first]; });
+  } catch (const UserError&) {
+    return std::nullopt; // too many cuts
+  }
   for (std::int64_t& cut : plan.cuts) cut = _layers[cut].first;
   return plan;
 }
@@ -301,7 +305,8 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
   };
   consider_all([&](std::int64_t most, std::int64_t replicas, std::int64_t microbatches) {
     consider(place(most, replicas, microbatches));
-    for (std::int64_t stages = 1; stages <= most; ++stages) consider(balance(stages, replicas, microbatches));
+    for (std::int64_t stages = 1; stages <= most; ++stages)
+      if (const auto plan = balance(stages, replicas, microbatches)) consider(*plan);
   });
   if (!best) // perhaps stages of equal memory fit
     consider_all([&](std::int64_t most, std::int64_t replicas, std::int64_t microbatches) {

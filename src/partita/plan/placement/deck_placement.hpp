@@ -66,7 +66,8 @@ class DeckPlacer {
   std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
                                      std::int64_t microbatches) const;
   /// Cuts into this many stages that take about the same time.
-  DeckPlacement balance(std::int64_t stages, std::int64_t replicas, std::int64_t microbatches) const;
+  std::optional<DeckPlacement> balance(std::int64_t stages, std::int64_t replicas,
+                                       std::int64_t microbatches) const;
   /// This many stages with cuts by a rule of decks; empty if `train` would refuse them or they do not fit.
   std::optional<DeckPlacement> cutBy(CutRule rule, std::int64_t stages, std::int64_t replicas,
                                      std::int64_t microbatches) const;

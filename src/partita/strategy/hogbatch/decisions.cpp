@@ -64,9 +64,13 @@ std::string rowsBefore(const std::string& path, std::int64_t version) {
 
 } // namespace
 
+/// A file that somebody has removed begins again.
 DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on)
-    : _file(goes_on ? std::make_unique<GrowingFile>(path)
-                    : std::make_unique<GrowingFile>(path, columns + ('\n' + rowsBefore(path, version)))) {}
+    : _file(goes_on && regularFileExists(path)
+                ? std::make_unique<GrowingFile>(path)
+                : std::make_unique<GrowingFile>(path,
+                                                columns + ('\n' + rowsBefore(path, goes_on ? 0 : version)))) {
+}
 
 void DecisionLog::add(const Decision& decision) {
   constexpr std::size_t block = 1 << 13; // a call of the system for each row would take time

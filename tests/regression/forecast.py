@@ -55,7 +55,7 @@ class Forecasts(support.RunTest):
         cluster = self.write("cluster.toml", CLUSTER)
         for name, (ranks, exposed, others) in VARIANTS.items():
             with self.subTest(name):
-                for attempt in range(3):  # LATE does not delay sums, so a rank may happen not to wait for any
+                for attempt in range(8):  # LATE does not delay sums, so a rank may happen not to wait for any
                     folder = self.folder / f"{name}-{attempt}"
                     result = run("train", self.deck, *KEYS[name], f"run/cluster={cluster}", "run/epochs=1",
                                  "strategy/replicas=0", "-d", folder, ranks=ranks, environment=LATE)

@@ -143,6 +143,32 @@ TEST_CASE("Decisions are exact, and a continued log keeps those of its updates",
   CHECK(readDecisions(path).size() == 3);
 }
 
+TEST_CASE("Rows of a log for which the disk has no room are kept", "[hogbatch]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("decisions.csv");
+  DecisionLog log(path, 0, false);
+  {
+    const FileSizeLimit full(300); // a few rows
+    for (std::int64_t number = 0; number < 1000; ++number) log.add(decision(number, number, 0.1));
+    CHECK_THROWS_AS(log.flush(), SystemError);
+  }
+  log.add(decision(1000, 1000, 0.1));
+  log.flush();
+  const std::vector<Decision> all = readDecisions(path);
+  REQUIRE(all.size() == 1001);
+  CHECK(all[999].number == 999);
+}
+
+TEST_CASE("A log that somebody has removed begins again", "[hogbatch]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("decisions.csv");
+  {
+    DecisionLog log(path, 3, true);
+    log.add(decision(5, 4, 0.2));
+  }
+  CHECK(readDecisions(path).size() == 1);
+}
+
 TEST_CASE("A log that cannot be continued keeps all its rows", "[hogbatch]") {
   const ScratchFolder folder;
   const std::string path = folder.path("decisions.csv");

@@ -248,10 +248,10 @@ bool ConvolutionPlan::winograd() const {
   if (plans_for_device || groups != 1 || std::min(in_channels, out_channels) < fewest_channels) return false;
   for (int a = w.flat() ? 1 : 0; a < 3; ++a)
     if (w.kernel[a] != 3 || w.stride[a] != 1 || w.dilation[a] != 1) return false;
-  double tiles = 1.0;
-  for (const std::int64_t extent : w.out) tiles *= static_cast<double>((extent + 1) / 2);
+  std::int64_t tiles = 1;
+  for (const std::int64_t extent : w.out) tiles *= (extent + 1) / 2;
   return static_cast<double>(w.taps() * w.outPlaces()) >=
-         least_gain * static_cast<double>(winogradPoints()) * tiles;
+         least_gain * static_cast<double>(winogradPoints() * tiles);
 }
 
 std::int64_t ConvolutionPlan::winogradPoints() const {

@@ -81,6 +81,7 @@ void Search::startGreedily() {
   PartialSchedule schedule(_graph);
   std::vector<Move> moves;
   while (schedule.count() < _graph.size) {
+    if (std::chrono::steady_clock::now() > _deadline) return; // the serial schedule stands
     const std::vector<Move> next = schedule.moves(_graph);
     moves.push_back(*std::max_element(next.begin(), next.end(), worse));
     schedule = schedule.after(_graph, moves.back());

@@ -215,10 +215,10 @@ bool convolvesFloats() {
 bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t rows,
                const ConvolutionBlock* block, bool half) {
   if (!convolvesFloats() || rows == 0 || !plan.packable()) return false;
-  // For floats whose channels do not fill vectors, the library is slower than columns, and for values of
-  // single places, products of floats are as fast.
+  // For floats whose channels do not fill vectors, the library is slower than columns. Where it multiplies
+  // floats, convolutions of single places are products.
   if (operandType(operands) == Type::f32 && (half || !plan.fillsVectors())) return false;
-  if (plan.windows.taps() == 1 && !half) return false;
+  if (plan.windows.taps() == 1 && !half && (block != nullptr || multiplies(Precision::single))) return false;
   const std::lock_guard<std::mutex> lock(mutex());
   const std::int64_t at_once = plan.packedRows(rows), left = rows % at_once;
   const ConvolutionPlan& computed = block != nullptr ? block->plan : plan;

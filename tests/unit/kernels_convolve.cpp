@@ -7,6 +7,8 @@
 #include "partita/plan/network_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -62,11 +64,11 @@ std::vector<Case> cases() {
       {{70, 5, 9}, 130, {{3}}, {{1}}, {{1}}, {{1}}, 1, 2},
       {{16, 12, 10}, 16, {{3}}, {{3}}},
       {{24, 33, 31}, 20, {{3}}}, // several times as many tiles as are computed at once
-      // volumes whose transformed tiles need more scratch than anything else
+      // its transformed tiles need more scratch than anything else
       {{64, 4, 4, 4}, 64, {{3}}, {{1}}, {{1}}, {{1}}, 1, 1},
-      {{32, 4, 4, 4}, 32, {{3}}, {{1}}, {{1}}, {{1}}, 1, 16},
       // few outputs
       {{1, 28, 28}, 20, {{5}}},
+      {{1, 28, 28}, 20, {{5}}, {{0}}, {{1}}, {{1}}, 1, 9}, // several blocks of lines
       {{3, 15, 17}, 33, {{7}}, {{3}}, {{2}}},
       {{1, 6, 7}, 1, {{3}}, {{1}}},
       {{2, 5, 3}, 2, {{2}}},
@@ -165,7 +167,11 @@ Results computed(const ConvolutionPlan& plan, std::int64_t rows, const Operands&
   const Convolve convolve(plan, precision);
   const std::int64_t in_width = plan.in_channels * plan.windows.inPlaces(),
                      out_width = plan.out_channels * plan.windows.outPlaces();
-  const Vector work("partita::test::work", size(plan.workValues(rows)));
+  // Scratch is neither read before it is written nor written beyond its end.
+  constexpr std::int64_t guard = 1 << 18;
+  const std::int64_t values = plan.workValues(rows);
+  const Vector guarded("partita::test::work", size(values + guard)), work(guarded.data(), size(values));
+  Kokkos::deep_copy(guarded, std::numeric_limits<Real>::quiet_NaN());
   const Matrix in = matrixOf(rows, in_width, asInMemory(x.in, inOf(plan))),
                grad = matrixOf(rows, out_width, asInMemory(x.grad, outOf(plan))),
                weight = matrixOf(plan.out_channels, plan.depth(), x.weight),
@@ -175,6 +181,8 @@ Results computed(const ConvolutionPlan& plan, std::int64_t rows, const Operands&
   convolve.forward(space, work, in, weight, out, epilogue);
   convolve.backward(space, work, true, in, weight, grad, weight_gradient, grad_in);
   fence(space, "partita::test");
+  const Values beyond = valuesOf(Vector(guarded.data() + values, size(guard)));
+  CHECK(std::all_of(beyond.begin(), beyond.end(), [](double value) { return std::isnan(value); }));
   return {asInShape(valuesOf(out), outOf(plan)), valuesOf(weight_gradient),
           asInShape(valuesOf(grad_in), inOf(plan))};
 }

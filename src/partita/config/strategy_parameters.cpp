@@ -29,9 +29,10 @@ void addStages(Section& section, StrategySection& strategy) {
   section.add(
       "cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
       "what to balance, or the first layers of stages 2, 3, ..., counted from 0 with repeats included");
-  section.add("input", choice(strategy.sil.input),
-              "inputs of stages 2, 3, ... while they train: made from labels (free), outputs of the finished "
-              "previous stage (frozen), or its outputs while it learns (relay)");
+  section.add(
+      "input", choice(strategy.sil.input),
+      "inputs of stages 2, 3, ... while they train: made from labels (free), or outputs of the previous "
+      "stage, once it is finished (frozen) or while it learns (relay)");
 }
 
 void addLabels(Section& section, StrategySection& strategy) {
@@ -46,12 +47,13 @@ void addLabels(Section& section, StrategySection& strategy) {
       "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "positions",
       "learned, images: side of the windows over which each channel is averaged before the labels; 0: "
       "the smallest that leaves at most 4096 values");
-  section.add("head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
-              "learned: number of later layers that a head repeats, along with the pooling before the last "
-              "layer: the next ones, or in residual networks of images first those that change the shape; "
-              "-1: if strategy/head is not set and the next layer with parameters is a residual layer of "
-              "images, 1, or "
-              "2 if at least four residual layers follow; otherwise 0, or 1 with strategy/lookahead");
+  section.add(
+      "head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
+      "learned: number of later layers that a head repeats, along with the pooling before the last "
+      "layer: the next ones, or in residual networks of images first those that change the shape; "
+      "-1: without strategy/head, if the next layer with parameters is a residual layer of images: 1, "
+      "or 2 if at least four residual layers follow; in all other cases 0, or 1 with "
+      "strategy/lookahead");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "
@@ -175,7 +177,7 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
   section.add("lower", &hogbatch.lower, within(1, 1 << 24), "samples",
               "hogbatch, adaptive and proportional: smallest batch of a worker");
   section.add("upper", &hogbatch.upper, within(1, 1 << 24), "samples",
-              "hogbatch, adaptive and proportional: largest batch of a worker; the first one has "
+              "hogbatch, adaptive and proportional: largest batch of a worker; its first batch has "
               "training/batch samples");
   section.add("lower_shared", &hogbatch.lower_shared, within(0, 1 << 24), "samples",
               "hogbatch: `lower` for shared workers; 0: the value of `lower`");

@@ -14,10 +14,10 @@ namespace partita {
 /// for as many rows of the batch at a time as fit into bounded scratch, so that the work is one
 /// matrix product per group. A 1x1 window of stride 1 needs no gathering. On hosts, windows of 3x3 places are
 /// computed by Winograd's algorithm (`ConvolutionPlan::winograd`), unless the processor multiplies their
-/// 16-bit operands or gradients are mostly zeros. Of the others, oneDNN computes those for which it is
-/// available and, as judged by the shape alone, faster; otherwise
-/// `narrow::forward` and its gradients do for few outputs. On NVIDIA devices, cuDNN does if it is
-/// available and has a reproducible algorithm.
+/// 16-bit operands or the gradients of few outputs are mostly zeros. Of the others, oneDNN computes those for
+/// which it is available and, as judged by the shape alone, faster; otherwise `narrow::forward` and its
+/// gradients do for few outputs. On NVIDIA devices, cuDNN does if it is available and has a reproducible
+/// algorithm.
 class Convolve {
  public:
   /// `operands`: the values and weights are exact in this precision, and may be multiplied as such.

@@ -72,8 +72,8 @@ struct ConvolutionPlan {
   std::int64_t gradientSlices() const; ///< of the places, whose gradients are added up on their own
   std::int64_t runLength() const;      ///< of neighbouring values that a window sees
   std::int64_t runWidth() const;       ///< of a run in whole vectors
-  /// Are images so small, and runs so long, that it is faster if windows add to the gradient of the input
-  /// where it lies?
+  /// Are images so small, and runs of windows of several places so long, that it is faster if windows add to
+  /// the gradient of the input where it lies?
   bool scatters() const;
 
   /// Are these neighbouring windows of 3x3 or 3x3x3 places, and enough channels and places that Winograd's

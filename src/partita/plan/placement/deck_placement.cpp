@@ -305,8 +305,7 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
   };
   consider_all([&](std::int64_t most, std::int64_t replicas, std::int64_t microbatches) {
     consider(place(most, replicas, microbatches));
-    for (std::int64_t stages = 1; stages <= most; ++stages)
-      if (const auto plan = balance(stages, replicas, microbatches)) consider(*plan);
+    for (std::int64_t stages = 1; stages <= most; ++stages) consider(balance(stages, replicas, microbatches));
   });
   if (!best) // perhaps stages of equal memory fit
     consider_all([&](std::int64_t most, std::int64_t replicas, std::int64_t microbatches) {

@@ -65,7 +65,7 @@ class DeckPlacer {
   PlacementTask chain(const DeckPlacement& plan, std::int64_t most_stages) const;
   std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
                                      std::int64_t microbatches) const;
-  /// Cuts into this many stages that take about the same time.
+  /// Cuts into this many stages that take about the same time; empty if they would take hours to find.
   std::optional<DeckPlacement> balance(std::int64_t stages, std::int64_t replicas,
                                        std::int64_t microbatches) const;
   /// This many stages with cuts by a rule of decks; empty if `train` would refuse them or they do not fit.

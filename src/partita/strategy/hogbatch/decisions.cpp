@@ -2,6 +2,7 @@
 
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
 
 #include <algorithm>
 #include <array>
@@ -64,12 +65,13 @@ std::string rowsBefore(const std::string& path, std::int64_t version) {
 
 } // namespace
 
-/// A file that somebody has removed begins again.
-DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on)
-    : _file(goes_on && regularFileExists(path)
-                ? std::make_unique<GrowingFile>(path)
-                : std::make_unique<GrowingFile>(path,
-                                                columns + ('\n' + rowsBefore(path, goes_on ? 0 : version)))) {
+DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on) {
+  if (goes_on && regularFileExists(path)) {
+    _file = std::make_unique<GrowingFile>(path);
+    return;
+  }
+  if (goes_on) Log::warning(path + ": was removed or replaced during the run; its rows are lost");
+  _file = std::make_unique<GrowingFile>(path, columns + ('\n' + rowsBefore(path, goes_on ? 0 : version)));
 }
 
 void DecisionLog::add(const Decision& decision) {

@@ -24,8 +24,9 @@ struct Decision {
 /// `decisions.csv` of a run directory: one row per batch, in the order of the results. All numbers are exact.
 class DecisionLog {
  public:
-  /// Keeps the rows of the first `version` updates in the file, or all rows if `goes_on`. Throws UserError or
-  /// SystemError if the file cannot be written.
+  /// Keeps the rows of the first `version` updates in the file, or all rows if `goes_on`; a file that
+  /// somebody has removed meanwhile begins again, with a warning. Throws UserError or SystemError if the file
+  /// cannot be written.
   DecisionLog(const std::string& path, std::int64_t version, bool goes_on);
   ~DecisionLog() { _file->append(_rows); }
   DecisionLog(const DecisionLog&) = delete;

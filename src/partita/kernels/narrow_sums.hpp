@@ -81,6 +81,16 @@ struct Sums {
   }
 };
 
+/// How many of `count` sums a tile takes at a time: from `fewest` to six, so that the last tile leaves few of
+/// them unused.
+inline std::int64_t sumsAtOnce(std::int64_t count, std::int64_t fewest) {
+  const auto computed = [count](std::int64_t each) { return (count + each - 1) / each * each; };
+  std::int64_t best = 6;
+  for (std::int64_t each = best - 1; each >= fewest; --each)
+    if (computed(each) < computed(best)) best = each;
+  return best;
+}
+
 /// Calls body(Sums, first output) for all outputs, as many at a time as registers can hold.
 template <int Halves = most_halves, class Body>
 KOKKOS_INLINE_FUNCTION void forStrips(std::int64_t first, std::int64_t outputs, const Body& body) {

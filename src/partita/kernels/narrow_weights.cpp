@@ -108,7 +108,6 @@ void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const V
   const Region region(space, "partita::narrow::weight_gradient", Phase::gemm);
   const std::int64_t rows = in.extent(0), at_once = plan.narrowRows(rows), width = plan.narrowWidth(),
                      slices = plan.gradientSlices(), depth = plan.depth();
-  const auto computed = [&](std::int64_t tile) { return (depth + tile - 1) / tile * tile; };
   Real *const partial = work.data(), *const padded = partial + slices * depth * width;
   const bool sparse = mostlyZeros(space, plan, grad);
   constexpr std::int64_t line_budget = 1 << 15; // values that all tiles of weights read again
@@ -132,7 +131,7 @@ void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const V
                                       line,
                                       std::min(lines, all - line),
                                       slices,
-                                      computed(5) < computed(6) ? 5 : 6};
+                                      sumsAtOnce(depth, 5)};
         Kokkos::parallel_for("partita::narrow::weight_gradient_kernel",
                              Range(space, 0, gradient.tiles() * slices), gradient);
       }

@@ -158,9 +158,7 @@ void addUp(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& wo
   Real *const sums = zeros + place, *const of_inputs = sums + plan.winogradWeights(),
               *const of_gradients = of_inputs + tiles.points * pointStep(at_once, inputs);
   Kokkos::deep_copy(space, Vector(zeros, static_cast<std::size_t>(place)), Real(0));
-  std::int64_t each = 6; // inputs of a tile of sums: as many as leave the fewest sums unused
-  for (const std::int64_t fewer : {5, 4})
-    if ((inputs + fewer - 1) / fewer * fewer < (inputs + each - 1) / each * each) each = fewer;
+  const std::int64_t each = narrow::sumsAtOnce(inputs, 4);
   const std::int64_t all = static_cast<std::int64_t>(in.extent(0)) * tiles.ofImage();
   for (std::int64_t first = 0; first < all; first += at_once) {
     const std::int64_t count = std::min(at_once, all - first), step = pointStep(count, inputs);

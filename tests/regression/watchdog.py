@@ -105,6 +105,20 @@ class Watchdog(support.RunTest):
         self.assertReported(result, " was not written within 6 s (run/watchdog)")
         self.assertLess(time.time() - begin, support.within(18))
 
+    def test_a_diverging_run_completes_the_checkpoint_under_way(self):
+        """The loss of the last stage is infinite in the second step, while the state after the first is being written."""
+        if not FAULTS["LD_PRELOAD"]:
+            self.skipTest("PARTITA_FAULTS does not name the library of faults")
+        for kind, ranks in (("joint", 1), ("pipeline", 2)):
+            with self.subTest(kind):
+                begin = time.time()
+                result = support.run("train", self.deck, f"strategy/kind={kind}", "optimiser/kind=sgd", "checkpoint/every=1",
+                                     "optimiser/learning_rate=1e30", "-d", self.folder / kind, ranks=ranks,
+                                     environment={**FAULTS, "PARTITA_FAULT": f"sync:{ranks - 1}:3"})
+                self.assertReported(result, f"stage {ranks}: the loss is not finite at step ")
+                self.assertGreater(time.time() - begin, 3)
+                self.assertEqual([path.name for path in (self.folder / kind / "checkpoints").iterdir()], ["step-000000001.h5"])
+
     def test_results_that_hang_end_the_run(self):
         """The first file that rank 1 synchronises is that of the parameters."""
         if not FAULTS["LD_PRELOAD"]:

@@ -55,7 +55,7 @@ void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& t
   fence(space, "partita::failDiverged");
   const auto bad_batch = static_cast<std::int64_t>(local.score.peek(space).bad_batch);
   const std::int64_t step = counted_from + (bad_batch + batches - 1) / batches;
-  throw RunError("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
+  throw Diverged("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
                  std::to_string(step) +
                  "; the first values that are not finite: " + firstBadPlace(local, tape, in) +
                  " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "

@@ -255,7 +255,7 @@ void finishUpdates(const ExecSpace& space, const std::vector<StageUpdater*>& upd
 namespace {
 
 [[noreturn]] void failInfiniteGradient(const LocalStage& local, std::int64_t step) {
-  throw RunError("stage " + std::to_string(local.index() + 1) + ": the gradient is not finite at step " +
+  throw Diverged("stage " + std::to_string(local.index() + 1) + ": the gradient is not finite at step " +
                  std::to_string(step) +
                  " (try a smaller optimiser/learning_rate, standardised data, or optimiser/clip_norm)");
 }

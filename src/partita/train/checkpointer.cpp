@@ -31,7 +31,7 @@ void reportRemoved(const std::vector<std::string>& removed, std::int64_t keep) {
 Checkpointer::Checkpointer(CheckpointedRun run, bool background)
     : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
       _snapshot(_run, background && _run.directory.exists() && !planOf(_run.config.strategy).atOwnPace()),
-      _thread(background && _run.directory.exists()) {
+      _thread(background && _run.directory.exists()), _hook([this] { poll(); }) {
   _largest_anywhere = _comm->maximum(static_cast<std::int64_t>(_snapshot.size()));
   const bool writes =
       _run.grid.replica() == 0 || planOf(_run.config.strategy).replicasDiffer(_run.config.strategy);
@@ -63,10 +63,11 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
 }
 
 void Checkpointer::waitForCopy() {
-  if (_job == nullptr || _job->state != CheckpointJob::State::copying) return;
+  const std::shared_ptr<CheckpointJob> job = _job; // a hook may end it
+  if (job == nullptr || job->state != CheckpointJob::State::copying) return;
   const auto begin = Clock::now();
-  while (_job->state == CheckpointJob::State::copying) idleBriefly();
-  _job->still_seconds += secondsSince(begin);
+  while (job->state == CheckpointJob::State::copying) idleBriefly();
+  job->still_seconds += secondsSince(begin);
 }
 
 void Checkpointer::poll() {
@@ -162,6 +163,17 @@ void Checkpointer::finishJob() {
       throw RunError("the checkpoint " + _job->final_name + " was not written within " +
                      std::to_string(patience) + " s (run/watchdog)");
   }
+}
+
+void Checkpointer::finishBeforeEnd() {
+  if (_job == nullptr) return;
+  const std::string partial = _job->partial;
+  failureOf([&] { finishJob(); });
+  constexpr double patience = 10.0; // s: for rank 0, which may be computing
+  const auto begin = Clock::now();
+  std::error_code ignored;
+  while (!_failed && std::filesystem::exists(partial, ignored) && secondsSince(begin) < patience)
+    idleBriefly();
 }
 
 double Checkpointer::expectedSeconds() const {

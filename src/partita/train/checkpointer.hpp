@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/wait.hpp"
 #include "partita/core/asynchronous.hpp"
 #include "partita/train/run_files.hpp"
 #include "partita/train/run_snapshot.hpp"
@@ -31,6 +32,9 @@ class Checkpointer {
   /// but each rank only knows its own result: rank 0 alone renames files. Throws RunError if writing makes no
   /// progress for `run/watchdog` seconds.
   bool finish();
+  /// Before this rank ends a job that has diverged: waits until the checkpoint under way, of an earlier step,
+  /// has its name. If that fails, the job ends without it.
+  void finishBeforeEnd();
 
   /// The newest checkpoint finished by this process.
   std::string lastFile() const { return _run.directory.file(checkpointName(_last_step)); }
@@ -60,6 +64,7 @@ class Checkpointer {
   std::int64_t _everywhere = 0;       ///< values in the file
   double _last_seconds = 0.0;
   BackgroundThread _thread;
+  IdleHook _hook; ///< a rank that waits long for another one still names what is written
 };
 
 } // namespace partita

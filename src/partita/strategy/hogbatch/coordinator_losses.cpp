@@ -22,7 +22,7 @@ void Coordinator::drop(std::size_t worker, const std::string& why) {
   own.result.reset();
   if (own.failed) _controller.lose(workerGroup(_section, worker), 1);
   if (!_orders.anyLeft())
-    throw RunError("all workers have failed: the loss is not finite (try a smaller optimiser/learning_rate)");
+    throw Diverged("all workers have failed: the loss is not finite (try a smaller optimiser/learning_rate)");
   handOut();
 }
 

@@ -5,6 +5,7 @@
 #include "partita/comm/message.hpp"
 #include "partita/comm/rank_places.hpp"
 #include "partita/comm/ring_time.hpp"
+#include "partita/comm/wait_times.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -446,6 +447,18 @@ TEST_CASE("Every axis has its communicator, and ranks without a stage are alone"
           trainedHash(d.groups * d.replicas,
                       deck + Overrides{"strategy/replicas=" + std::to_string(d.replicas)}));
   }
+}
+
+TEST_CASE("The time that a rank has waited is the sum over what it waited for", "[comm]") {
+  const double before = secondsWaited();
+  for (const char* what : {"one test", "another test"}) {
+    Waiting waiting({WaitedFor::Kind::any, what});
+    waiting.sleep(0.02);
+    waiting.over();
+  }
+  const auto times = waitTimes();
+  CHECK(times.at("one test") >= 0.02);
+  CHECK(secondsWaited() - before == Approx(times.at("one test") + times.at("another test")));
 }
 
 } // namespace partita::test::comm

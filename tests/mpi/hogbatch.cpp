@@ -239,6 +239,7 @@ TEST_CASE("Steps of unequal parts have the same bits in each run, and are those 
     CHECK(relativeDifference(values, trainedParameters(serial)) < 1e-5);
     if (everyone().rank() == 0 && ranks > 2)
       CHECK(first.workers.workers[1].batch_first == 3 * first.workers.workers[0].batch_first);
+    for (const WorkerCounts& worker : first.workers.workers) CHECK(worker.staleness_max == 0);
   }
 }
 

@@ -310,6 +310,22 @@ class Workers(RunOfWorkers):
         summary = support.summary_of(self.folder / "run")
         self.assertEqual(summary["workers"][1]["examples"], 600)
 
+    def test_other_workers_continue_within_an_epoch(self):
+        """Each sample is in one batch of the epoch, also if the batch of the deck does not divide those before."""
+        fixed = ["strategy/rule=fixed", "strategy/batch_shared=27", "run/epochs=1"]
+        self.train(*fixed, "checkpoint/every=5", "checkpoint/keep=9", "run/decisions=true")
+        counts = {row["first"]: row["count"] for row in self.decisions()}
+        ends = {first + count for first, count in counts.items()}
+        step, first = next(iter(checkpoints(self.folder / "run").items()))
+        self.assertLess(step, 15)
+        result = run("train", self.deck, *WORKERS, *fixed, "strategy/shared_workers=0", "-d", self.folder / "again",
+                     "-r", first, ranks=2)
+        self.assertDone(result)
+        done = 600 - support.summary_of(self.folder / "again")["workers"][1]["examples"]
+        self.assertIn(done, ends)
+        self.assertEqual(done // 40, step)
+        self.assertNotEqual(done % 40, 0)
+
     def test_checkpoints_and_limits(self):
         folder = self.folder / "run"
         self.train("checkpoint/every=7", "checkpoint/keep=100")

@@ -120,6 +120,33 @@ TEST_CASE("closed forms agree with the clock for any mix of replicas") {
   CHECK(bounded > 5);
 }
 
+TEST_CASE("with bounded growth, shares are as equal as sizes that double allow") {
+  int equal = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    WorkerMix mix = randomReplicas(seed);
+    mix.rules.growth = BatchGrowth::bounded;
+    if (!adaptiveBalance(mix).equal) continue;
+    ++equal;
+    const std::vector<double> shares = playCourse(mix, 40).shares;
+    CHECK(*std::max_element(shares.begin(), shares.end()) <
+          mix.rules.factor * *std::min_element(shares.begin(), shares.end()));
+  }
+  CHECK(equal > 10);
+}
+
+TEST_CASE("epochs that are too short for all workers are of use to all") {
+  for (const WorkerRule rule : {WorkerRule::fixed, WorkerRule::adaptive}) {
+    WorkerMix mix = twoReplicas(1.0, rule);
+    mix.groups.push_back(mix.groups.front());
+    mix.workers.push_back({2, 1, 1e-5, 1000.0, "third"});
+    mix.examples = 100; // of which two workers get 64 and 36
+    const Course course = playCourse(mix, 300);
+    checkSums(mix, course);
+    for (const WorkerCourse& worker : course.workers) CHECK(worker.examples > 5000);
+  }
+}
+
 TEST_CASE("fixed sizes have the shares and the speed of the formula") {
   for (unsigned seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);

@@ -34,7 +34,7 @@ BatchRules bounded() {
 
 /// One update of a replica.
 void update(BatchController& controller, std::size_t group) {
-  controller.finished(group, 1, 1, controller.size(group), 1.0);
+  controller.finished(group, {1, 1, controller.size(group), controller.size(group), 1.0});
 }
 
 std::vector<std::int64_t> sizesOf(const BatchController& controller) {
@@ -132,7 +132,7 @@ TEST_CASE("batches of a size before the last change do not count") {
   }
   for (int lap = 0; lap < 30; ++lap) { // got in advance
     for (int i = 0; i < 8; ++i) update(controller, 0);
-    controller.finished(1, 1, 1, 64, 1.0);
+    controller.finished(1, {1, 1, 64, 64, 1.0});
   }
   CHECK(controller.size(1) == 32);
 }
@@ -142,7 +142,7 @@ TEST_CASE("updates that are reported together change a size once, and count once
   BatchController equal(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
   const auto report = [](BatchController& controller, std::size_t group, std::int64_t batches) {
     for (std::int64_t i = 1; i <= batches; ++i)
-      controller.finished(group, 1, 1, controller.size(group), 1.0, i < batches);
+      controller.finished(group, {1, 1, controller.size(group), controller.size(group), 1.0, i < batches});
   };
   report(equal, 0, 12);
   for (std::size_t i = 0; i < 200; ++i) {
@@ -236,6 +236,59 @@ TEST_CASE("many lanes and a device share the updates as the bounds allow") {
   }
 }
 
+TEST_CASE("several groups share the updates as the bounds allow") {
+  // Speeds, and the smallest and largest share by the closed forms.
+  const std::vector<std::pair<std::vector<double>, std::pair<double, double>>> cases{
+      {{1.0, 16.0, 16.0}, {1.0 / 3.0, 1.0 / 3.0}},
+      {{1.0, 1.0, 16.0, 16.0}, {0.25, 0.25}},
+      {{1.0, 8.0, 32.0}, {1.0 / 3.0, 1.0 / 3.0}},
+      {{1.0, 64.0, 64.0}, {0.2, 0.4}}}; // 1/16 to 64/512
+  for (const auto& [speeds, shares] : cases) {
+    CAPTURE(speeds);
+    WorkerMix mix;
+    mix.rules = bounded();
+    mix.examples = 2000000;
+    for (std::size_t i = 0; i < speeds.size(); ++i) {
+      mix.groups.push_back(replica(16, 512, 64));
+      mix.workers.push_back({i, 1, 1e-5 / speeds[i], 1000.0 * speeds[i], ""});
+    }
+    const Course course = playCourse(mix, 4);
+    CHECK(*std::min_element(course.shares.begin(), course.shares.end()) == Approx(shares.first).margin(0.03));
+    CHECK(*std::max_element(course.shares.begin(), course.shares.end()) ==
+          Approx(shares.second).margin(0.03));
+  }
+}
+
+TEST_CASE("a processor and two devices share the updates as the bounds allow") {
+  for (const double ratio : {3.0, 10.0}) {
+    CAPTURE(ratio);
+    WorkerMix mix = processorAndDevice(ratio, WorkerRule::adaptive);
+    mix.rules.growth = BatchGrowth::bounded;
+    mix.groups.push_back(mix.groups.back());
+    mix.workers.push_back({2, 1, mix.workers[1].overhead, mix.workers[1].speed, "second device"});
+    const Course course = playCourse(mix, 100);
+    CHECK(course.shares[0] == Approx(adaptiveBalance(mix).shares[0]).margin(0.05));
+    CHECK(course.workers[0].batch_last == 3072);
+    CHECK(course.workers[1].batch_last == 512);
+    CHECK(course.workers[2].batch_last == 512);
+  }
+}
+
+TEST_CASE("sizes that an epoch is too short for still change") {
+  BatchController controller(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
+  const auto lap = [&](std::size_t ahead) {
+    for (int i = 0; i < 8; ++i) {
+      const std::int64_t size = controller.size(ahead);
+      controller.finished(ahead, {1, 1, std::min<std::int64_t>(size, 236), size, 1.0});
+    }
+    update(controller, 1 - ahead);
+  };
+  for (int i = 0; i < 30; ++i) lap(1);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{16, 512});
+  for (int i = 0; i < 100; ++i) lap(0);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{512, 16});
+}
+
 TEST_CASE("a single worker keeps its size under each rule") {
   for (const WorkerRule rule : {WorkerRule::fixed, WorkerRule::adaptive, WorkerRule::proportional}) {
     BatchController controller(rulesOf(rule), {replica(16, 512, 64)});
@@ -259,9 +312,10 @@ TEST_CASE("shared workers count as one group with beta times their updates") {
   BatchController controller(rules, {{WorkerRole::shared, 4, 1, 64, 8}, replica(16, 512, 64)});
   CHECK(controller.batch(0, 1) == 8);
   CHECK(controller.batch(0, 3) == 24);
-  controller.finished(0, 3, 3, 24, 1.0); // the fourth lane still computes: its group has not ended the batch
+  controller.finished(
+      0, {3, 3, 24, 24, 1.0}); // the fourth lane still computes: its group has not ended the batch
   CHECK(controller.size(0) == 8);
-  controller.finished(0, 1, 1, 8, 1.0);
+  controller.finished(0, {1, 1, 8, 8, 1.0});
   CHECK(controller.size(0) == 16);
   CHECK(controller.state()[0].updates == 2.0);
   update(controller, 1); // 1 < 2
@@ -271,7 +325,7 @@ TEST_CASE("shared workers count as one group with beta times their updates") {
 TEST_CASE("updates that were dropped do not count") {
   BatchController controller(rulesOf(WorkerRule::adaptive), {replica(16, 512, 64), replica(16, 512, 64)});
   update(controller, 1);
-  for (int i = 0; i < 2; ++i) controller.finished(0, 1, 0, 64, 1.0);
+  for (int i = 0; i < 2; ++i) controller.finished(0, {1, 0, 64, 64, 1.0});
   CHECK(controller.size(0) == 16);
   CHECK(controller.share(0) == 0.0);
 }
@@ -280,7 +334,7 @@ TEST_CASE("a restored state has the workers of the run that restores it") {
   const std::vector<WorkerGroup> groups{replica(16, 512, 64), {WorkerRole::shared, 2, 1, 8, 4}};
   BatchController before(rulesOf(WorkerRule::adaptive), groups), after = before;
   update(before, 0);
-  before.finished(1, 1, 1, 4, 1.0);
+  before.finished(1, {1, 1, 4, 4, 1.0});
   before.lose(0, 1);
   before.lose(1, 1);
   after.restore(before.state());
@@ -294,7 +348,7 @@ TEST_CASE("lost workers no longer hold others back") {
   BatchController controller(rulesOf(WorkerRule::adaptive),
                              {replica(16, 512, 64), replica(16, 512, 64), {WorkerRole::shared, 2, 1, 8, 4}});
   controller.lose(0, 1);
-  controller.finished(2, 1, 1, 4, 1.0);
+  controller.finished(2, {1, 1, 4, 4, 1.0});
   controller.lose(2, 1); // the batch of the group was half done, and its only lane starts another one
   CHECK(controller.state()[2].lanes_done == 0);
   update(controller, 1);
@@ -335,9 +389,9 @@ TEST_CASE("a step in step is divided by speed") {
 
   controller.resplit();
   CHECK(controller.size(0) == 11); // nothing was measured
-  controller.finished(0, 1, 1, 11, 1.1);
-  controller.finished(1, 1, 1, 22, 1.1);
-  controller.finished(2, 1, 1, 67, 3.35);
+  controller.finished(0, {1, 1, 11, 11, 1.1});
+  controller.finished(1, {1, 1, 22, 22, 1.1});
+  controller.finished(2, {1, 1, 67, 67, 3.35});
   CHECK(controller.size(0) == 11); // what is measured changes nothing by itself
   controller.resplit();            // speeds 10, 20, 20
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{20, 40, 40});
@@ -350,12 +404,12 @@ TEST_CASE("older times of batches count half in the next division of a step") {
   BatchRules rules = rulesOf(WorkerRule::synchronous);
   rules.batch = 100;
   BatchController controller(rules, {replica(1, 512, 64), replica(1, 512, 64)});
-  controller.finished(0, 1, 1, 10, 1.0);
-  controller.finished(1, 1, 1, 10, 1.0);
+  controller.finished(0, {1, 1, 10, 10, 1.0});
+  controller.finished(1, {1, 1, 10, 10, 1.0});
   controller.resplit(); // speeds 10, 10
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{50, 50});
-  controller.finished(0, 1, 1, 25, 0.5); // (5 + 25) / (0.5 + 0.5) samples per second
-  controller.resplit();                  // speeds 30, 10
+  controller.finished(0, {1, 1, 25, 25, 0.5}); // (5 + 25) / (0.5 + 0.5) samples per second
+  controller.resplit();                        // speeds 30, 10
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{75, 25});
 }
 
@@ -406,7 +460,8 @@ TEST_CASE("a controller continues from its state") {
     Draws draws(4);
     const auto play = [](BatchController& controller, Draws& course) {
       const auto group = static_cast<std::size_t>(course.whole(0, 1));
-      controller.finished(group, 1, 1, controller.batch(group, 1), course.scaled(1e-3, 1.0));
+      controller.finished(group,
+                          {1, 1, controller.size(group), controller.size(group), course.scaled(1e-3, 1.0)});
       if (course.whole(0, 9) == 0) controller.resplit();
     };
     Draws other = draws;

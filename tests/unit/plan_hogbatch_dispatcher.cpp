@@ -163,16 +163,22 @@ TEST_CASE("misuse of a dispatcher is refused") {
 }
 
 TEST_CASE("Workers get short batches in advance, but not the last ones of an epoch", "[hogbatch]") {
-  constexpr std::int64_t many = 1000000, next = 64;
-  CHECK(batchesAtOnce(0.0, many, next) == 1); // how long they take is not known yet
-  CHECK(batchesAtOnce(0.011, many, next) == 1);
-  CHECK(batchesAtOnce(0.009, many, next) == 2);
-  CHECK(batchesAtOnce(250e-6, many, next) == 33);
-  CHECK(batchesAtOnce(1e-6, many, next) == 257);
-  CHECK(batchesAtOnce(250e-6, 3 * next, next) == 4);
-  CHECK(batchesAtOnce(250e-6, next, next) == 1);
-  CHECK(batchesAtOnce(250e-6, 0, next) == 1);
-  CHECK(batchesAtOnce(250e-6, many, 0) == 33); // no worker is left that takes any
+  constexpr double long_time = 1000.0;
+  CHECK(batchesAtOnce(0.0, long_time) == 1); // how long they take is not known yet
+  CHECK(batchesAtOnce(0.011, long_time) == 1);
+  CHECK(batchesAtOnce(0.009, long_time) == 2);
+  CHECK(batchesAtOnce(250e-6, long_time) == 33);
+  CHECK(batchesAtOnce(1e-6, long_time) == 257);
+  CHECK(batchesAtOnce(250e-6, 700e-6) == 3);
+  CHECK(batchesAtOnce(250e-6, 250e-6) == 1);
+  CHECK(batchesAtOnce(250e-6, 0.0) == 1);
+}
+
+TEST_CASE("The worker with the fewest examples comes first", "[hogbatch]") {
+  struct Worker {
+    std::int64_t examples;
+  };
+  CHECK(fewestFirst(std::vector<Worker>{{30}, {10}, {20}, {10}}) == std::vector<std::size_t>{1, 3, 2, 0});
 }
 
 } // namespace partita::test::plan_hogbatch_dispatcher

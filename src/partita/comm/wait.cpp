@@ -49,6 +49,12 @@ std::map<std::string, double> waitTimes() {
   return times;
 }
 
+double secondsWaited() {
+  double seconds = 0.0;
+  for (const auto& [what, time] : wait_times) seconds += time;
+  return seconds;
+}
+
 void resetWaitTimes() {
   wait_times.clear();
 }

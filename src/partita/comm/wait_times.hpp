@@ -25,6 +25,7 @@ constexpr const char* const evaluated_activations = "activations to evaluate";
 
 /// Seconds that the main thread has waited for other ranks since the last reset, by `WaitedFor::what`.
 std::map<std::string, double> waitTimes();
+double secondsWaited(); ///< their sum; does not allocate
 void resetWaitTimes();
 
 /// Waits during the lifetime of the object do not count.

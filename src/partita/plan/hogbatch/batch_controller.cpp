@@ -46,21 +46,20 @@ std::int64_t BatchController::batch(std::size_t group, std::int64_t lanes) const
   return _rules.rule == WorkerRule::synchronous ? size(group) : size(group) * lanes;
 }
 
-void BatchController::finished(std::size_t group, std::int64_t lanes, std::int64_t updates,
-                               std::int64_t examples, double seconds, bool more) {
+void BatchController::finished(std::size_t group, const EndedBatch& ended) {
   GroupState& state = _states.at(group);
-  const double weighted = counted(group, updates);
+  const double weighted = counted(group, ended.updates);
   state.updates += weighted;
-  state.timed_examples += static_cast<double>(examples);
-  state.timed_seconds += seconds;
+  state.timed_examples += static_cast<double>(ended.examples);
+  state.timed_seconds += ended.seconds;
   if (countsLaps()) {
-    countInLap(group, weighted, examples == batch(group, lanes));
+    countInLap(group, weighted, ended.wanted == batch(group, ended.lanes));
   } else {
     state.round_updates += weighted;
-    state.round_examples += static_cast<double>(examples);
+    state.round_examples += static_cast<double>(ended.examples);
   }
-  if (more) return;
-  state.lanes_done += lanes;
+  if (ended.more) return;
+  state.lanes_done += ended.lanes;
   if (state.lanes_done < state.lanes) return; // other workers of the group have not ended theirs
   state.lanes_done -= std::max<std::int64_t>(state.lanes, 1);
   if (countsLaps()) return endLap(group);
@@ -175,6 +174,10 @@ void BatchController::resplit() {
     state.timed_examples *= 0.5;
     state.timed_seconds *= 0.5;
   }
+}
+
+void BatchController::forgetTimes() {
+  for (GroupState& state : _states) state.timed_examples = state.timed_seconds = 0.0;
 }
 
 void BatchController::restore(const std::vector<GroupState>& states) {

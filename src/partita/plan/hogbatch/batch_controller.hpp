@@ -44,6 +44,19 @@ struct GroupState {
   std::int64_t resized = 0; ///< bounded growth: 1 from a change to the end of the first batch of that size
 };
 
+/// A batch that a worker has ended.
+struct EndedBatch {
+  std::int64_t lanes = 1; ///< of the worker
+  std::int64_t updates =
+      0; ///< that changed the model: fewer than `lanes` if it was short or some were dropped
+  std::int64_t examples = 0; ///< in it
+  std::int64_t wanted = 0;   ///< examples that the worker was to get; the end of an epoch may have had fewer
+  double seconds = 0.0;
+  /// This worker has sent reports of later batches along with this one. Where chance matters, they count as
+  /// one, because the reports of other workers may only be late.
+  bool more = false;
+};
+
 /// Decides how many examples a worker gets next. Its answers follow from earlier calls alone.
 class BatchController {
  public:
@@ -57,13 +70,8 @@ class BatchController {
   /// Examples that a worker with `lanes` lanes gets now.
   std::int64_t batch(std::size_t group, std::int64_t lanes) const;
 
-  /// A worker of the group with `lanes` lanes has ended a batch, of which `updates` changed the
-  /// model: fewer than `lanes` if the batch was short or updates were dropped. May change sizes,
-  /// unless `more` is set: it means that this worker has sent reports of later batches along with
-  /// this one. Where chance matters, such batches count as one, because the reports of other
-  /// workers may only be late.
-  void finished(std::size_t group, std::int64_t lanes, std::int64_t updates, std::int64_t examples,
-                double seconds, bool more = false);
+  /// A worker of the group has ended a batch. May change sizes, unless `more` is set.
+  void finished(std::size_t group, const EndedBatch& batch);
   /// A worker of the group with `lanes` lanes is lost. Groups without lanes no longer count.
   void lose(std::size_t group, std::int64_t lanes);
 
@@ -78,6 +86,8 @@ class BatchController {
   /// Synchronous: sets the sizes by the speeds measured so far; does nothing before each group has been
   /// timed. Steps are deterministic as long as nobody calls it.
   void resplit();
+  /// Synchronous: the batches so far say nothing about the speeds, as those in which workers warm up.
+  void forgetTimes();
 
   const std::vector<GroupState>& state() const { return _states; }
   /// Continues from a state of the same groups, whose bounds may have been different: each size
@@ -102,6 +112,7 @@ class BatchController {
   void addLap();
   void startLaps();
   bool isAhead(std::size_t group, std::size_t other) const;
+  bool isAheadOfAny(std::size_t group) const;
   bool isOutermost(std::size_t group, bool ahead) const;
   bool mayGrow(std::size_t group, std::int64_t size) const;
   bool resize(std::size_t group, std::int64_t size);

@@ -67,13 +67,13 @@ void BatchDispatcher::startAt(std::int64_t cursor) {
   for (std::deque<ExampleRange>& own : _outstanding) own.clear();
 }
 
-std::size_t batchesAtOnce(double seconds, std::int64_t left, std::int64_t next) {
+std::size_t batchesAtOnce(double seconds, double seconds_left) {
   constexpr double longest = 10e-3, enough = 8e-3; // s: of a batch, and of those in advance
-  constexpr std::int64_t most = 256;
+  constexpr double most = 256.0;
   if (seconds <= 0.0 || seconds > longest) return 1;
-  const auto wanted = static_cast<std::int64_t>(std::ceil(enough / seconds));
-  const std::int64_t rounds = left > next ? left / std::max<std::int64_t>(1, next) : 0;
-  return static_cast<std::size_t>(1 + std::min({wanted, most, rounds}));
+  const double wanted = std::min(std::ceil(enough / seconds), most),
+               in_time = std::ceil(seconds_left / seconds) - 1.0;
+  return static_cast<std::size_t>(1.0 + std::max(0.0, std::min(wanted, in_time)));
 }
 
 } // namespace partita

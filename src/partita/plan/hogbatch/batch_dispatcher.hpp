@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -57,11 +59,22 @@ class BatchDispatcher {
   std::vector<std::deque<ExampleRange>> _outstanding;
 };
 
-/// How many batches a worker should have at once if its batches take `seconds` (0: unknown), `left` examples
-/// of the epoch are not handed out yet, and all workers together take `next` at a time. If batches are short,
-/// the worker gets some in advance; otherwise it would spend much of its time waiting for rank 0, which
-/// sleeps between messages. Longer batches are not handed out in advance, because others may have to wait for
-/// them at the end of the epoch.
-std::size_t batchesAtOnce(double seconds, std::int64_t left, std::int64_t next);
+/// The order in which idle workers get batches at the start of an epoch: those with the fewest examples so
+/// far come first. An epoch may be too short for all of them. `Worker` has a count `examples`.
+template <class Worker>
+std::vector<std::size_t> fewestFirst(const std::vector<Worker>& workers) {
+  std::vector<std::size_t> order(workers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return workers[a].examples < workers[b].examples; });
+  return order;
+}
+
+/// How many batches a worker should have at once if its batches take `seconds` (0: unknown), and all workers
+/// together need `seconds_left` for the examples of the epoch that are not handed out yet. If batches are
+/// short, the worker gets some in advance; otherwise it would spend much of its time waiting for rank 0,
+/// which sleeps between messages. It gets none in advance that are long, or more than it computes in the time
+/// left, because others would have to wait for them at the end of the epoch.
+std::size_t batchesAtOnce(double seconds, double seconds_left);
 
 } // namespace partita

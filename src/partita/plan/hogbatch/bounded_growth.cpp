@@ -14,11 +14,17 @@ namespace {
 
 /// A single lap can show at most this ratio, so that one long wait never changes a size.
 constexpr double most_in_lap = 8.0;
-/// Standard deviations of the logarithm of two groups' ratio, if the time of a batch varied as much as that
-/// between random events.
+/// Standard deviations of the logarithm of the ratio of two groups, if the time of a batch varied as much as
+/// that between random events.
 constexpr double deviations = 2.5;
 /// Batches of a group after which older ones count half.
 constexpr double memory = 1000.0;
+
+/// Among the pairs of several groups, one differs by chance as rarely as a single pair does by `deviations`:
+/// the tail of a normal distribution falls as exp(-d^2 / 2).
+double deviationsOf(double groups) {
+  return std::sqrt(deviations * deviations + 2.0 * std::log(std::max(1.0, 0.5 * groups * (groups - 1.0))));
+}
 
 } // namespace
 
@@ -81,31 +87,43 @@ void BatchController::startLaps() {
 bool BatchController::isAhead(std::size_t group, std::size_t other) const {
   const GroupState &first = _states[group], &second = _states[other];
   const double ratio = (first.round_updates + 0.5) / (second.round_updates + 0.5);
-  return std::log(ratio) > deviations * std::sqrt(1.0 / first.round_batches + 1.0 / second.round_batches);
+  const auto active =
+      std::count_if(_states.begin(), _states.end(), [](const GroupState& state) { return state.lanes > 0; });
+  return std::log(ratio) > deviationsOf(static_cast<double>(active)) *
+                               std::sqrt(1.0 / first.round_batches + 1.0 / second.round_batches);
 }
 
-/// Is it ahead of all others, or behind them? No group is if it is alone.
+bool BatchController::isAheadOfAny(std::size_t group) const {
+  for (std::size_t i = 0; i < _states.size(); ++i)
+    if (i != group && isActive(i) && isAhead(group, i)) return true;
+  return false;
+}
+
+/// Is it ahead of another group while none is ahead of it? Without `ahead`: the same for behind. Several
+/// groups may be, such as two that are equally fast.
 bool BatchController::isOutermost(std::size_t group, bool ahead) const {
   bool any = false;
   for (std::size_t i = 0; isActive(group) && i < _states.size(); ++i) {
     if (i == group || !isActive(i)) continue;
-    if (!(ahead ? isAhead(group, i) : isAhead(i, group))) return false;
-    any = true;
+    if (ahead ? isAhead(i, group) : isAhead(group, i)) return false;
+    any = any || (ahead ? isAhead(group, i) : isAhead(i, group));
   }
   return any;
 }
 
-/// All batches together stay at most as large as the first ones, unless all others are at their lower bounds.
+/// All batches together stay at most as large as the first ones, unless a group that is ahead of none is at
+/// its lower bound: then others that are behind would only come ahead of it by shrinking.
 bool BatchController::mayGrow(std::size_t group, std::int64_t size) const {
   std::int64_t first = 0, next = 0;
-  bool others_smallest = true;
+  bool last_is_smallest = false;
   for (std::size_t i = 0; i < _states.size(); ++i) {
     if (!isActive(i)) continue;
     first += _groups[i].start * _states[i].lanes;
     next += (i == group ? size : _states[i].size) * _states[i].lanes;
-    others_smallest = others_smallest && (i == group || _states[i].size == _groups[i].lower);
+    last_is_smallest =
+        last_is_smallest || (i != group && _states[i].size == _groups[i].lower && !isAheadOfAny(i));
   }
-  return next <= first || others_smallest;
+  return next <= first || last_is_smallest;
 }
 
 /// Returns false if the group has that size already.

@@ -38,7 +38,7 @@ class FreeCourse {
  public:
   FreeCourse(const WorkerMix& mix, std::vector<TimedUpdate>* updates)
       : _mix(mix), _updates(updates), _controller(mix.rules, mix.groups),
-        _dispatcher(mix.examples, mix.workers.size()), _read(mix.workers.size()),
+        _dispatcher(mix.examples, mix.workers.size()), _wanted(mix.workers.size()), _read(mix.workers.size()),
         _seconds(mix.workers.size()) {
     _course.workers.resize(mix.workers.size());
   }
@@ -56,7 +56,7 @@ class FreeCourse {
 
  private:
   void playEpoch() {
-    for (std::size_t worker = 0; worker < _mix.workers.size(); ++worker) start(worker);
+    for (const std::size_t worker : fewestFirst(_course.workers)) start(worker);
     while (!_events.empty()) {
       const auto [now, worker] = _events.top();
       _events.pop();
@@ -74,6 +74,7 @@ class FreeCourse {
     if (!batch) return;
     if (course.batches == 0) course.batch_first = batch->count;
     if (batch->count == wanted || course.batches == 0) course.batch_last = batch->count;
+    _wanted[worker] = wanted;
     _read[worker] = _version;
     const double expected = speed.seconds(static_cast<double>(batch->count));
     _seconds[worker] = _mix.chance ? _mix.chance(expected) : expected;
@@ -89,7 +90,7 @@ class FreeCourse {
     ++course.batches;
     course.examples += examples;
     course.busy += _seconds[worker];
-    _controller.finished(speed.group, speed.lanes, updates, examples, _seconds[worker]);
+    _controller.finished(speed.group, {speed.lanes, updates, examples, _wanted[worker], _seconds[worker]});
     _dispatcher.finished(worker);
   }
 
@@ -128,8 +129,9 @@ class FreeCourse {
   BatchController _controller;
   BatchDispatcher _dispatcher;
   std::int64_t _epoch = 0;
-  std::vector<std::int64_t> _read; ///< version that the worker computes from
-  std::vector<double> _seconds;    ///< of the worker's batch
+  std::vector<std::int64_t> _wanted; ///< examples that the worker was to get
+  std::vector<std::int64_t> _read;   ///< version that the worker computes from
+  std::vector<double> _seconds;      ///< of the worker's batch
   std::int64_t _version = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> _events;
   Course _course;
@@ -180,7 +182,7 @@ class StepCourse {
       course.examples += part;
       course.busy += seconds;
       longest = std::max(longest, seconds);
-      _controller.finished(worker.group, worker.lanes, 1, part, seconds);
+      _controller.finished(worker.group, {worker.lanes, 1, part, part, seconds});
     }
     _course.seconds += longest;
     _course.progress += _mix.rate.factor(static_cast<double>(examples));

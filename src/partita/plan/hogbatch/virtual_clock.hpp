@@ -41,8 +41,8 @@ struct TimedUpdate {
 };
 
 /// Plays whole epochs with the controller and the dispatcher of a run. If workers become idle at the same
-/// time, the first is served first. All wait at the end of an epoch, which takes no time itself. `updates`:
-/// receives them in order, or null.
+/// time, the first is served first; at the start of an epoch, the one with the fewest examples. All wait at
+/// the end of an epoch, which takes no time itself. `updates`: receives them in order, or null.
 Course playCourse(const WorkerMix& mix, std::int64_t epochs, std::vector<TimedUpdate>* updates = nullptr);
 
 } // namespace partita

@@ -45,7 +45,9 @@ void Coordinator::restore(const Position& position, const std::vector<double>& n
       _state.workers[i].shared = places[i].shared;
     }
   }
-  if (!found || _progress.step(_state.epoch, _state.cursor) != position.step)
+  const auto of_others = found ? found : HogbatchState::from(numbers); // whose place in the epoch is the same
+  if (of_others) std::tie(_state.epoch, _state.cursor) = std::tie(of_others->epoch, of_others->cursor);
+  if (_state.epoch < 0 || _state.cursor < 0 || _progress.step(_state.epoch, _state.cursor) != position.step)
     std::tie(_state.epoch, _state.cursor) = _progress.place(position.step);
   if (_state.cursor >= _progress.samples()) {
     ++_state.epoch;
@@ -87,14 +89,22 @@ double Coordinator::rateOf(std::int64_t examples, std::int64_t begin) const {
          _rates.factor(static_cast<double>(examples));
 }
 
+/// Seconds that all workers together need for the rest of the epoch, going by their last batches; 0 before
+/// the first.
+double Coordinator::secondsLeft() const {
+  double speed = 0.0;
+  for (std::size_t i = 0; i < _orders.size(); ++i)
+    if (!_orders[i].failed && _orders[i].last > 0.0)
+      speed += static_cast<double>(_orders[i].last_examples) / _orders[i].last;
+  return speed > 0.0 ? static_cast<double>(left()) / speed : 0.0;
+}
+
 /// How many orders the worker should have. With `tolerate` only one, because an order to apply follows it.
 std::size_t Coordinator::ordersOf(std::size_t worker) const {
   const WorkerOrders& own = _orders[worker];
   if (!mayHandOut() || own.late || own.failed) return 0;
   if (_section.tolerate) return 1;
-  std::int64_t next = 0;
-  for (std::size_t i = 0; i < _orders.size(); ++i) next += _controller.batch(workerGroup(_section, i), 1);
-  const std::size_t orders = batchesAtOnce(own.last, left(), next);
+  const std::size_t orders = batchesAtOnce(own.last, secondsLeft());
   const Position soon{RunPhase::training, 0, _progress.step(_state.epoch, handedOut())};
   return _context.control.wantsMeeting(soon) ? 1 : orders; // before a meeting, none in advance
 }
@@ -114,6 +124,7 @@ bool Coordinator::giveNext(std::size_t worker) {
   if (!range) return false;
   WorkOrder order;
   order.rate = rateOf(range->count, begin);
+  order.wanted = size;
   order.total = range->count;
   order.applies = !_section.tolerate;
   order.decay = _context.config.optimiser.weight_decay;
@@ -124,7 +135,7 @@ bool Coordinator::giveNext(std::size_t worker) {
 
 void Coordinator::handOut() {
   if (synchronous()) return beginStep();
-  for (std::size_t worker = 0; worker < _orders.size(); ++worker) handOut(worker);
+  for (const std::size_t worker : fewestFirst(_state.workers)) handOut(worker);
 }
 
 /// Results that a worker has sent together. None if a worker was lost instead: there may be nothing left to
@@ -172,8 +183,8 @@ void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkR
   totals.staleness_max = std::max(totals.staleness_max, result.applied.staleness);
   _state.version = std::max(_state.version, result.applied.version + 1);
   _report.count(order.count);
-  _controller.finished(workerGroup(_section, worker), 1, counts ? 1 : 0, order.count, result.seconds,
-                       result.more);
+  _controller.finished(workerGroup(_section, worker),
+                       {1, counts ? 1 : 0, order.count, order.wanted, result.seconds, result.more});
   if (_log != nullptr) {
     _log->add({order.number, static_cast<std::int64_t>(worker), order.epoch, order.first, order.count,
                order.row, order.total, result.read, result.applied.version, result.applied.rate, order.decay,
@@ -184,9 +195,9 @@ void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkR
 void Coordinator::take(std::size_t worker, const WorkResult& result) {
   if (_orders[worker].lost) return; // it was given up, but still answers: others have its batch
   _meeting_wanted = _meeting_wanted || result.wants_meeting;
-  _state.workers[worker].busy_seconds += result.seconds;
+  _state.workers[worker].busy_seconds += result.seconds - result.waited;
   if (result.kind == WorkOrder::Kind::train && !result.failed && !_orders[worker].late) {
-    _orders[worker].last = result.seconds;
+    _orders[worker].time(result.seconds);
     _state.loss += result.loss;
     _state.correct += result.correct;
     _state.rows += result.rows;

@@ -49,6 +49,7 @@ class Coordinator {
 
   void handOut();
   void handOut(std::size_t worker);
+  double secondsLeft() const;
   std::size_t ordersOf(std::size_t worker) const;
   bool giveNext(std::size_t worker);
   void beginStep();

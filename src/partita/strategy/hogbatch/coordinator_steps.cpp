@@ -8,8 +8,9 @@ namespace partita {
 
 namespace {
 
-/// Workers have equal parts in these first steps, in which their speeds are measured.
-constexpr std::int64_t steps_to_measure = 4;
+/// Workers have equal parts in the first steps. In the first one they warm up; in the others their speeds are
+/// measured.
+constexpr std::int64_t steps_to_warm_up = 1, steps_to_measure = 4;
 
 } // namespace
 
@@ -42,7 +43,9 @@ void Coordinator::takeInStep(std::size_t worker, const WorkResult& result) {
     if (_orders.allComputed()) applyNext();
     return;
   }
-  record(worker, _orders[worker].orders.front(), _orders.applied(worker, result));
+  WorkResult whole = _orders.applied(worker, result);
+  whole.applied.staleness = 0; // all parts of a step are computed from the same parameters
+  record(worker, _orders[worker].orders.front(), whole);
   _orders.end(worker);
   applyNext();
 }
@@ -56,7 +59,9 @@ void Coordinator::applyNext() {
 
 void Coordinator::endStep() {
   look();
-  if (++_steps_done == steps_to_measure && _section.speeds.empty()) _controller.resplit();
+  ++_steps_done;
+  if (_steps_done == steps_to_warm_up) _controller.forgetTimes();
+  if (_steps_done == steps_to_warm_up + steps_to_measure && _section.speeds.empty()) _controller.resplit();
   beginStep();
 }
 

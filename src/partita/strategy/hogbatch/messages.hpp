@@ -19,6 +19,7 @@ struct WorkOrder {
   std::int64_t epoch = 0;  ///< train: of the batch, from 0
   std::int64_t first = 0;  ///< train: position of its first sample in the epoch
   std::int64_t count = 0;  ///< train: its samples
+  std::int64_t wanted = 0; ///< train: samples that the worker was to get; the epoch may have had fewer
   std::int64_t row = 0;    ///< train: position of its first sample in its step
   std::int64_t total = 0;  ///< train: samples of that step
   double rate = 0.0, decay = 0.0;
@@ -34,7 +35,8 @@ struct WorkResult {
   std::int64_t number = 0;
   std::int64_t read = 0; ///< version of the parameters that the gradient was computed from
   Applied applied;       ///< apply, and train that applies at once
-  double seconds = 0.0;  ///< of work on this order
+  double seconds = 0.0;  ///< from the beginning to the end of this order
+  double waited = 0.0;   ///< s, of these: for rank 0 or for another worker
   double loss = 0.0, correct = 0.0, rows = 0.0; ///< sums over the batch
 };
 

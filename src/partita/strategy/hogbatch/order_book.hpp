@@ -25,7 +25,16 @@ struct WorkerOrders {
   bool failed = false;              ///< gets no more batches
   bool lost = false;                ///< its process has died or was given up
   Clock::time_point since;          ///< of its last order
-  double last = 0.0, longest = 0.0; ///< s, of its batches
+  double last = 0.0, longest = 0.0; ///< s, of its batches; the last one that was not short
+  std::int64_t last_examples = 0;   ///< of that batch
+
+  /// The gradient of the oldest order has taken these seconds.
+  void time(double seconds) {
+    const WorkOrder& order = orders.front();
+    if (order.count < order.wanted && last > 0.0) return;
+    last = seconds;
+    last_examples = order.count;
+  }
 };
 
 /// The orders of all workers, on rank 0: which worker has which samples, and whether it has answered. Numbers

@@ -1,5 +1,6 @@
 #include "partita/strategy/hogbatch/worker.hpp"
 
+#include "partita/comm/wait_times.hpp"
 #include "partita/data/order.hpp"
 
 #include <cmath>
@@ -58,7 +59,7 @@ Score::Sums GradientWork::compute(const ExecSpace& space, const WorkOrder& order
 }
 
 void failDiverged(const WorkOrder& order) {
-  throw RunError("the loss is not finite at batch " + std::to_string(order.number + 1) +
+  throw Diverged("the loss is not finite at batch " + std::to_string(order.number + 1) +
                  " of the run (try a smaller optimiser/learning_rate or strategy/rate_cap; checkpoints of "
                  "earlier steps, if there are any, are kept)");
 }
@@ -75,10 +76,12 @@ WorkOrder Worker::workUntilMeeting(const ExecSpace& space) {
     }
     alive();
     const auto begin = Clock::now();
+    const double waited = secondsWaited();
     WorkResult result = order.kind == WorkOrder::Kind::train ? train(space, order) : apply(space, order);
     result.kind = order.kind;
     result.number = order.number;
     result.seconds = secondsSince(begin);
+    result.waited = secondsWaited() - waited;
     result.wants_meeting = _context.control.wantsMeeting({RunPhase::training, 0, 0});
     answer(result);
   }

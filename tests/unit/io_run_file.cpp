@@ -46,7 +46,7 @@ RunProgress someProgress() {
   progress.elapsed_seconds = 1.5;
   progress.training_seconds = 1.25;
   progress.evaluation_seconds = 0.125;
-  progress.traffic = {1, 2, 3};
+  progress.traffic = {1, 2, 3, 4, 5};
   progress.stages = 2;
   progress.replicas = 2;
   progress.ranks = 4;
@@ -170,6 +170,8 @@ TEST_CASE("A checkpoint returns the position of the run", "[io]") {
   CHECK(found.traffic.between_stages == 1);
   CHECK(found.traffic.between_replicas == 2);
   CHECK(found.traffic.evaluation == 3);
+  CHECK(found.traffic.between_parts == 4);
+  CHECK(found.traffic.part_messages == 5);
   REQUIRE(found.scores.size() == wanted.scores.size());
   for (std::size_t i = 0; i < wanted.scores.size(); ++i) {
     CHECK(found.scores[i].loss == wanted.scores[i].loss);

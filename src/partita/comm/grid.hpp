@@ -2,6 +2,7 @@
 
 #include "partita/comm/message.hpp"
 #include "partita/comm/rank_sum.hpp"
+#include "partita/comm/traffic.hpp"
 #include "partita/plan/grid_plan.hpp"
 
 #include <array>

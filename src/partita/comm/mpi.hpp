@@ -101,15 +101,6 @@ class Communicator {
 /// A count as the int that MPI expects; PARTITA_FAIL if it does not fit.
 int mpiCount(std::int64_t count);
 
-/// Bytes this rank has sent since the start, by purpose.
-struct Traffic {
-  std::int64_t between_stages = 0;   ///< activations and their gradients while training
-  std::int64_t between_replicas = 0; ///< payload this rank put into all-reduces
-  std::int64_t evaluation = 0;       ///< activations while evaluating
-  std::int64_t between_parts = 0;    ///< what parts of a stage sent each other while training
-  std::int64_t part_messages = 0;    ///< number of these messages
-};
-
 /// MPI objects that this process holds, counted by the classes that own them (Communicator, Request). Any
 /// thread may count.
 struct MpiObjects {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/message_path.hpp"
+#include "partita/comm/traffic.hpp"
 #include "partita/comm/wait.hpp"
 #include "partita/core/types.hpp"
 #include "partita/plan/layer_part.hpp"

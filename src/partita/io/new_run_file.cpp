@@ -124,11 +124,7 @@ void NewRunFile::writeProgress(const RunProgress& progress) {
   put("elapsed_seconds", progress.elapsed_seconds);
   put("training_seconds", progress.training_seconds);
   put("evaluation_seconds", progress.evaluation_seconds);
-  put("bytes_between_stages", progress.traffic.between_stages);
-  put("bytes_between_replicas", progress.traffic.between_replicas);
-  put("bytes_evaluation", progress.traffic.evaluation);
-  put("bytes_between_parts", progress.traffic.between_parts);
-  put("messages_between_parts", progress.traffic.part_messages);
+  for (const TrafficCounter& counter : traffic_counters) put(counter.name, progress.traffic.*counter.value);
   put("stages", progress.stages);
   put("replicas", progress.replicas);
   put("ranks", progress.ranks);

@@ -246,9 +246,8 @@ RunProgress RunFile::readProgress() const {
   progress.training_seconds = number("training_seconds");
   progress.evaluation_seconds = number("evaluation_seconds");
   const bool parts = H5Aexists(group.get(), "messages_between_parts") > 0;
-  progress.traffic = {integer("bytes_between_stages"), integer("bytes_between_replicas"),
-                      integer("bytes_evaluation"), parts ? integer("bytes_between_parts") : 0,
-                      parts ? integer("messages_between_parts") : 0};
+  for (const TrafficCounter& counter : traffic_counters)
+    if (parts || !counter.of_parts) progress.traffic.*counter.value = integer(counter.name);
   progress.stages = integer("stages");
   progress.replicas = integer("replicas");
   progress.ranks = integer("ranks");
@@ -261,9 +260,9 @@ RunProgress RunFile::readProgress() const {
                     scores / progress.stages == progress.replicas && scores % progress.stages == 0 &&
                     updates == progress.stages;
   const auto is_step = [](std::int64_t step) { return step >= 0 && step <= most_run_steps; };
-  const Traffic& sent = progress.traffic;
-  const std::int64_t least = std::min({sent.between_stages, sent.between_replicas, sent.evaluation,
-                                       sent.between_parts, sent.part_messages, progress.samples, stage});
+  std::int64_t least = std::min(progress.samples, stage);
+  for (const TrafficCounter& counter : traffic_counters)
+    least = std::min(least, progress.traffic.*counter.value);
   const auto is_time = [](double seconds) { return seconds >= 0.0 && seconds < 1e12; };
   if (!fits || progress.per_epoch < 1 || !is_step(progress.position.step) || !is_step(progress.run_step) ||
       least < 0 || stage >= progress.stages || !is_time(progress.elapsed_seconds) ||

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/comm/mpi.hpp"
+#include "partita/comm/traffic.hpp"
 #include "partita/core/provenance.hpp"
 #include "partita/core/types.hpp"
 #include "partita/io/tensor_parts.hpp"

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <type_traits>
 
 namespace partita {
 
@@ -26,42 +27,32 @@ std::vector<std::string> removeBeyond(std::size_t keep, const std::string& run_d
   return removed;
 }
 
+/// Each rank has set its own numbers. Collective; the vectors have the same length on every rank.
+void sumOverRanks(const Communicator& comm, RunProgress& progress, std::vector<double>& reports) {
+  std::vector<double> all;
+  const auto visit = [&](auto&& take) {
+    for (const TrafficCounter& counter : traffic_counters) take(progress.traffic.*counter.value);
+    for (double* number :
+         {&progress.elapsed_seconds, &progress.training_seconds, &progress.evaluation_seconds})
+      take(*number);
+    for (LossSums& score : progress.scores)
+      for (double* number : {&score.loss, &score.correct, &score.rows}) take(*number);
+    for (UpdateState& update : progress.updates)
+      for (double* number : {&update.steps, &update.loss_scale, &update.clean_steps}) take(*number);
+    for (double& number : progress.numbers) take(number);
+    for (double& number : reports) take(number);
+  };
+  visit([&](auto& number) { all.push_back(static_cast<double>(number)); });
+  comm.sum(all);
+  auto next = all.begin();
+  visit([&](auto& number) { number = static_cast<std::remove_reference_t<decltype(number)>>(*next++); });
+}
+
 } // namespace
 
 void CheckpointJob::copy() {
   for (const Copy& copy : copies) std::copy_n(copy.from.onHost() + copy.begin, copy.size, copy.to);
   state = State::writing;
-}
-
-void RunNumbers::sum(const Communicator& comm) {
-  std::vector<double> all;
-  const auto visit = [&](auto&& take) {
-    for (double* number : {&between_stages, &between_replicas, &between_parts, &part_messages, &evaluation,
-                           &elapsed_seconds, &training_seconds, &evaluation_seconds})
-      take(*number);
-    for (LossSums& score : scores)
-      for (double* number : {&score.loss, &score.correct, &score.rows}) take(*number);
-    for (UpdateState& update : updates)
-      for (double* number : {&update.steps, &update.loss_scale, &update.clean_steps}) take(*number);
-    for (double& number : strategy) take(number);
-    for (double& number : reports) take(number);
-  };
-  visit([&](double& number) { all.push_back(number); });
-  comm.sum(all);
-  auto next = all.begin();
-  visit([&](double& number) { number = *next++; });
-}
-
-void RunNumbers::copyTo(RunProgress& progress) const {
-  progress.traffic = {static_cast<std::int64_t>(between_stages), static_cast<std::int64_t>(between_replicas),
-                      static_cast<std::int64_t>(evaluation), static_cast<std::int64_t>(between_parts),
-                      static_cast<std::int64_t>(part_messages)};
-  progress.elapsed_seconds = elapsed_seconds;
-  progress.training_seconds = training_seconds;
-  progress.evaluation_seconds = evaluation_seconds;
-  progress.scores = scores;
-  progress.updates = updates;
-  progress.numbers = strategy;
 }
 
 void CheckpointJob::write(const Communicator& comm) {
@@ -73,8 +64,7 @@ void CheckpointJob::write(const Communicator& comm) {
       if (comm.rank() == 0) fs::create_directories(fs::path(partial).parent_path(), error);
       if (error) throw UserError(partial + ": " + error.message());
     });
-    numbers.sum(comm);
-    numbers.copyTo(*content.progress);
+    sumOverRanks(comm, *content.progress, reports);
     writeRunFile(comm, partial, content, compression);
   } catch (const AgreedError& error) {
     failure = error.what();

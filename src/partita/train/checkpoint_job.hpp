@@ -14,21 +14,6 @@
 
 namespace partita {
 
-/// Numbers of a run that are summed over ranks: each rank sets its own, and leaves the others 0.
-struct RunNumbers {
-  double between_stages = 0.0, between_replicas = 0.0, between_parts = 0.0, evaluation = 0.0; ///< bytes
-  double part_messages = 0.0;
-  double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0; ///< of rank 0
-  std::vector<LossSums> scores;                                                   ///< as in RunProgress
-  std::vector<UpdateState> updates;                                               ///< as in RunProgress
-  std::vector<double> strategy;                                                   ///< as in RunProgress
-  std::vector<double> reports;                                                    ///< sent by each rank
-
-  /// Collective; the vectors have the same length on every rank.
-  void sum(const Communicator& comm);
-  void copyTo(RunProgress& progress) const; ///< all but the reports
-};
-
 /// A checkpoint under way: the input of the writing thread, and its result.
 struct CheckpointJob {
   enum class State { copying, writing, written, naming, named };
@@ -41,8 +26,10 @@ struct CheckpointJob {
   std::vector<Copy> copies; ///< to be made by the thread
   std::string partial, final_name;
   std::function<void()> require_place; ///< throws UserError if the run directory is elsewhere by now
+  /// The traffic, times, scores, updates and numbers of the strategy in its progress, and the reports, are
+  /// those of this rank, and later the sums over all. What another rank knows is 0.
   RunFileContent content;
-  RunNumbers numbers; ///< of this rank; later the sum over all
+  std::vector<double> reports; ///< sent by each rank
   int compression = 0;
   Clock::time_point start = Clock::now();
   double still_seconds = 0.0, write_seconds = 0.0;

@@ -52,7 +52,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   job->require_place = [directory = _run.directory] { directory.requireInPlace(); };
   job->compression = static_cast<int>(_run.config.checkpoint.compression);
   _snapshot.take(space, position, updaters, *job);
-  job->numbers.strategy = _numbers;
+  job->content.progress->numbers = _numbers;
   job->still_seconds = secondsSince(start);
   _job = job;
   auto together = std::make_shared<LossWatch::Together>();
@@ -77,7 +77,7 @@ void Checkpointer::poll() {
   if (_job->state == CheckpointJob::State::written) {
     if (!_job->failure.empty() || _run.grid.world().rank() != 0) {
       _job->state = CheckpointJob::State::named;
-    } else if (_run.monitor.hasHeard(_job->numbers.reports)) {
+    } else if (_run.monitor.hasHeard(_job->reports)) {
       publish();
     } else {
       _run.monitor.pump();

@@ -66,15 +66,13 @@ std::int64_t countAll(const Partition& partition) {
 /// What all ranks together have sent and stored.
 struct Counters {
   explicit Counters(const Grid& grid)
-      : between_stages(grid.world().total(grid.traffic.between_stages)),
-        between_replicas(grid.world().total(grid.traffic.between_replicas)),
-        between_parts(grid.world().total(grid.traffic.between_parts)),
-        part_messages(grid.world().total(grid.traffic.part_messages)),
-        evaluation(grid.world().total(grid.traffic.evaluation)),
-        device(grid.world().gather(AllocationCounter::peakBytes())),
-        resident(grid.world().gather(peakResidentBytes())), places(gatherPlaces(grid.world())) {}
+      : device(grid.world().gather(AllocationCounter::peakBytes())),
+        resident(grid.world().gather(peakResidentBytes())), places(gatherPlaces(grid.world())) {
+    for (const TrafficCounter& counter : traffic_counters)
+      sent.*counter.value = grid.world().total(grid.traffic.*counter.value);
+  }
 
-  std::int64_t between_stages, between_replicas, between_parts, part_messages, evaluation;
+  Traffic sent;
   std::vector<std::int64_t> device, resident; // by rank
   std::vector<RankPlace> places;              // by rank, on rank 0
 };
@@ -160,11 +158,7 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("grid", gridObject(grid));
   json.add("allowed_speedup", partition.allowedSpeedup());
   json.add("partition", partitionList(deck, partition, grid));
-  json.add("bytes_between_stages", counters.between_stages);
-  json.add("bytes_between_replicas", counters.between_replicas);
-  json.add("bytes_between_parts", counters.between_parts);
-  json.add("messages_between_parts", counters.part_messages);
-  json.add("bytes_evaluation", counters.evaluation);
+  for (const TrafficCounter& counter : traffic_counters) json.add(counter.name, counters.sent.*counter.value);
   json.add("peak_device_bytes", counters.device);
   json.add("peak_rss_bytes", counters.resident);
   addWorkers(json, workers, counters.places);
@@ -185,16 +179,16 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
     perplexity = line;
   }
   const std::string parts =
-      counters.part_messages == 0
+      counters.sent.part_messages == 0
           ? ""
-          : ", " + formatBytes(static_cast<double>(counters.between_parts)) + " between parts";
+          : ", " + formatBytes(static_cast<double>(counters.sent.between_parts)) + " between parts";
   std::snprintf(
       line, sizeof line,
       "test accuracy %.2f %%%s, %s samples/s, %.2f s training, %s between stages, %s between replicas",
       100.0 * summary.evaluation.accuracy.back(), perplexity.c_str(),
       formatCount(samplesPerSecond(summary, deck)).c_str(), summary.times.training,
-      formatBytes(static_cast<double>(counters.between_stages)).c_str(),
-      formatBytes(static_cast<double>(counters.between_replicas)).c_str());
+      formatBytes(static_cast<double>(counters.sent.between_stages)).c_str(),
+      formatBytes(static_cast<double>(counters.sent.between_replicas)).c_str());
   Log::info(std::string(line) + parts);
   Log::info("parameters_hash " + summary.parameters_hash);
   if (summary.predicted && summary.measured) Log::info(costLine(*summary.predicted, *summary.measured));

@@ -44,7 +44,7 @@ void RunSnapshot::take(const ExecSpace& space, const Position& position,
   job.content.progress = progressAt(position);
   listTensors(job, position);
   copyValues(space, job, updaters);
-  job.numbers = ownNumbers(space, updaters, *job.content.progress);
+  takeOwnNumbers(space, updaters, job);
 }
 
 std::vector<std::string> RunSnapshot::kindsFor(const StagePlan& stage, const Position& position) const {
@@ -127,34 +127,30 @@ RunProgress RunSnapshot::progressAt(const Position& position) const {
   return progress;
 }
 
-RunNumbers RunSnapshot::ownNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
-                                   const RunProgress& progress) const {
+/// Those that are later summed over the ranks.
+void RunSnapshot::takeOwnNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
+                                 CheckpointJob& job) const {
   const Grid& grid = _run.grid;
-  RunNumbers numbers;
-  numbers.between_stages = static_cast<double>(grid.traffic.between_stages);
-  numbers.between_replicas = static_cast<double>(grid.traffic.between_replicas);
-  numbers.between_parts = static_cast<double>(grid.traffic.between_parts);
-  numbers.part_messages = static_cast<double>(grid.traffic.part_messages);
-  numbers.evaluation = static_cast<double>(grid.traffic.evaluation);
+  RunProgress& progress = *job.content.progress;
+  progress.traffic = grid.traffic;
   if (grid.world().rank() == 0) {
     const RunTimes times = _run.clock.times();
-    numbers.elapsed_seconds = _run.monitor.seconds();
-    numbers.training_seconds = times.training;
-    numbers.evaluation_seconds = times.evaluation;
+    progress.elapsed_seconds = _run.monitor.seconds();
+    progress.training_seconds = times.training;
+    progress.evaluation_seconds = times.evaluation;
   }
-  numbers.scores.resize(progress.stages * progress.replicas);
-  numbers.updates.resize(progress.stages);
+  progress.scores.resize(progress.stages * progress.replicas);
+  progress.updates.resize(progress.stages);
   for (StageUpdater* updater : updaters) {
     if (grid.part() > 0) break; // all parts have the same
     const Score::Sums sums = updater->local().score.peek(space);
     const int stage = updater->local().index();
-    numbers.scores[progress.scoreIndex(stage, grid.replica())] = {sums.loss, sums.correct, sums.rows};
+    progress.scores[progress.scoreIndex(stage, grid.replica())] = {sums.loss, sums.correct, sums.rows};
     if (grid.replica() > 0) continue; // all replicas have the same
-    numbers.updates[stage] = updater->updateState();
+    progress.updates[stage] = updater->updateState();
   }
-  numbers.reports.resize(grid.world().size());
-  numbers.reports[grid.world().rank()] = static_cast<double>(_run.monitor.sent());
-  return numbers;
+  job.reports.resize(grid.world().size());
+  job.reports[grid.world().rank()] = static_cast<double>(_run.monitor.sent());
 }
 
 } // namespace partita

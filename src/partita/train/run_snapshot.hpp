@@ -48,8 +48,8 @@ class RunSnapshot {
   void listTensors(CheckpointJob& job, const Position& position) const;
   void copyValues(const ExecSpace& space, CheckpointJob& job, const std::vector<StageUpdater*>& updaters);
   RunProgress progressAt(const Position& position) const;
-  RunNumbers ownNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
-                        const RunProgress& progress) const;
+  void takeOwnNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
+                      CheckpointJob& job) const;
 
   const CheckpointedRun& _run;
   bool _later;

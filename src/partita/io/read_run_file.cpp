@@ -112,9 +112,7 @@ Hdf5Dataset RunFile::open(const std::string& dataset) const {
 
 const TensorRecord* RunFile::find(const std::string& kind, const std::string& layer,
                                   const std::string& name) const {
-  for (const TensorRecord& tensor : _tensors)
-    if (tensor.kind == kind && tensor.layer == layer && tensor.name == name) return &tensor;
-  return nullptr;
+  return findRecord(_tensors, kind, layer, name);
 }
 
 void RunFile::read(const TensorRecord& tensor, const TensorSlice& slice, Real* values) const {

@@ -39,6 +39,14 @@ struct TensorRecord {
   }
 };
 
+/// Null if there is none of that name.
+inline const TensorRecord* findRecord(const std::vector<TensorRecord>& tensors, const std::string& kind,
+                                      const std::string& layer, const std::string& name) {
+  for (const TensorRecord& tensor : tensors)
+    if (tensor.kind == kind && tensor.layer == layer && tensor.name == name) return &tensor;
+  return nullptr;
+}
+
 /// Facts about the run, stored in the file.
 struct RunFacts {
   std::string deck;                ///< the effective deck

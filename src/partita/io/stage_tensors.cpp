@@ -17,11 +17,9 @@ const std::vector<StageTensor>& tensorsOf(const Stage& stage, const std::string&
 
 void placeValues(RunFileContent& content, const std::string& kind, const Stage& stage, const Real* values) {
   for (const StageTensor& tensor : tensorsOf(stage, kind)) {
-    for (std::size_t i = 0; i < content.tensors.size(); ++i) {
-      const TensorRecord& record = content.tensors[i];
-      if (tensor.owned && record.kind == kind && record.layer == tensor.layer && record.name == tensor.name)
-        content.place(i, tensor.slices, values + tensor.offset);
-    }
+    const TensorRecord* const found = findRecord(content.tensors, kind, tensor.layer, tensor.name);
+    if (tensor.owned && found != nullptr)
+      content.place(found - content.tensors.data(), tensor.slices, values + tensor.offset);
   }
 }
 
@@ -165,23 +163,17 @@ void addShared(const Communicator& parts, const StoredVector& values,
                });
 }
 
-const StageTensor* find(const std::vector<StageTensor>& tensors, const LayerPlan& layer,
-                        const ParameterShape& shape) {
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const StageTensor& tensor) {
-    return tensor.name == shape.name && tensor.layer == layer.name();
-  });
-  return found == tensors.end() ? nullptr : &*found;
-}
-
 /// Adds parameters, then statistics, layer by layer, so that the order does not depend on the cuts.
 void addStage(const Communicator& parts, const Stage& stage, Sha256& hash) {
   const StoredVector statistics(stage.statistics());
   const std::vector<LayerPlan> layers = stage.plan().allLayers();
   for (const LayerPlan* leaf : leavesOf(layers)) {
+    const std::string layer = leaf->name();
     for (const ParameterShape& shape : leaf->whole().parameterShapes())
-      addShared(parts, stage.masters(), shape.extents, find(stage.tensors(), *leaf, shape), hash);
+      addShared(parts, stage.masters(), shape.extents, findTensor(stage.tensors(), layer, shape.name), hash);
     for (const ParameterShape& shape : leaf->whole().statisticsShapes())
-      addShared(parts, statistics, shape.extents, find(stage.statisticsTensors(), *leaf, shape), hash);
+      addShared(parts, statistics, shape.extents, findTensor(stage.statisticsTensors(), layer, shape.name),
+                hash);
   }
 }
 

@@ -85,6 +85,13 @@ std::vector<StageTensor> statisticTensors(const std::vector<LayerPlan>& layers) 
   return tensorsOf(layers, &LayerPlan::statisticsShapes, 1);
 }
 
+const StageTensor* findTensor(const std::vector<StageTensor>& tensors, const std::string& layer,
+                              const std::string& name) {
+  for (const StageTensor& tensor : tensors)
+    if (tensor.layer == layer && tensor.name == name) return &tensor;
+  return nullptr;
+}
+
 namespace {
 
 template <class Value>

@@ -39,6 +39,9 @@ struct StageTensor {
 std::vector<StageTensor> parameterTensors(const std::vector<LayerPlan>& layers);
 /// The statistics of some layers in their flat buffer, without gaps, because no matrix product reads them.
 std::vector<StageTensor> statisticTensors(const std::vector<LayerPlan>& layers);
+/// Null if there is none of that name.
+const StageTensor* findTensor(const std::vector<StageTensor>& tensors, const std::string& layer,
+                              const std::string& name);
 
 /// A part of a head that is refreshed, while the network trains, with parameters of a later stage.
 struct ParameterCopy {

@@ -16,10 +16,7 @@ std::vector<Real> valuesOfPart(const std::vector<Real>& values, const StagePlan&
   std::vector<Real> found(static_cast<std::size_t>(own.storedValues()));
   const std::vector<StageTensor> tensors = parameterTensors(whole.allLayers());
   for (const StageTensor& tensor : parameterTensors(own.allLayers())) {
-    const auto same = std::find_if(tensors.begin(), tensors.end(), [&](const StageTensor& each) {
-      return each.layer == tensor.layer && each.name == tensor.name;
-    });
-    const Real* const from = values.data() + same->offset;
+    const Real* const from = values.data() + findTensor(tensors, tensor.layer, tensor.name)->offset;
     Real* to = found.data() + tensor.offset;
     for (const TensorSlice& slice : tensor.slices) {
       for (const SliceRun& run : runsOf(slice))

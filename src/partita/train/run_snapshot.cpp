@@ -87,11 +87,10 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
     const std::string stored = ofEachReplica(kind) ? kindOfReplica(kind, _run.grid.replica()) : kind;
     for (const StageTensor& tensor : tensorsOf(stage, kind)) {
       const auto& tensors = job.content.tensors;
-      const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRecord& record) {
-        return record.kind == stored && record.layer == tensor.layer && record.name == tensor.name;
-      });
-      const std::size_t number = found - tensors.begin();
-      if (found == tensors.end() || !tensor.owned || !writesHere(kind, number)) continue;
+      const TensorRecord* const found = findRecord(tensors, stored, tensor.layer, tensor.name);
+      if (found == nullptr || !tensor.owned) continue;
+      const std::size_t number = found - tensors.data();
+      if (!writesHere(kind, number)) continue;
       Real* to = _copy.data() + used;
       // A forward pass already changes statistics: only values that nothing but an update changes may be left
       // to the thread.

@@ -16,9 +16,7 @@ std::vector<StageTensor> onPart(const StagePlan& stage, const StagePlan& own, st
   std::vector<StageTensor> found;
   for (const StageTensor& whole : parameterTensors(stage.allLayers())) {
     if (whole.offset < begin || whole.offset >= begin + size) continue;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(found), [&](const StageTensor& tensor) {
-      return tensor.layer == whole.layer && tensor.name == whole.name;
-    });
+    if (const StageTensor* const held = findTensor(all, whole.layer, whole.name)) found.push_back(*held);
   }
   return found;
 }

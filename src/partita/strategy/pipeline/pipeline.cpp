@@ -4,8 +4,6 @@
 #include "partita/data/order.hpp"
 #include "partita/plan/run_length.hpp"
 
-#include <algorithm>
-
 namespace partita {
 
 PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase,
@@ -124,10 +122,8 @@ double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
     const std::vector<StageTensor>& held = own.local().stage.tensors();
     for (std::size_t i = 0; i < held.size(); ++i) {
       if (!held[i].owned) continue;
-      const auto same = std::find_if(tensors.begin(), tensors.end(), [&](const StageTensor& tensor) {
-        return tensor.layer == held[i].layer && tensor.name == held[i].name;
-      });
-      squares[first + static_cast<std::size_t>(same - tensors.begin())] = measured[i];
+      const StageTensor* const same = findTensor(tensors, held[i].layer, held[i].name);
+      squares[first + static_cast<std::size_t>(same - tensors.data())] = measured[i];
     }
   }
   // Exactly one rank of a chain contributes to each entry, and each part contributes its share.

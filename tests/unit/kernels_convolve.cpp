@@ -179,7 +179,7 @@ Results computed(const ConvolutionPlan& plan, std::int64_t rows, const Operands&
                out = makeMatrix("partita::test::out", rows, out_width),
                grad_in = makeMatrix("partita::test::grad_in", rows, in_width);
   convolve.forward(space, work, in, weight, out, epilogue);
-  convolve.backward(space, work, true, in, weight, grad, weight_gradient, grad_in);
+  convolve.backward(space, work, {in, grad, weight, weight_gradient, grad_in, true});
   fence(space, "partita::test");
   const Values beyond = valuesOf(Vector(guarded.data() + values, size(guard)));
   CHECK(std::all_of(beyond.begin(), beyond.end(), [](double value) { return std::isnan(value); }));
@@ -346,8 +346,8 @@ TEST_CASE("Values stored in 16 bits give what plain loops do where they are take
       const Matrix weight = matrixOf(plan.out_channels, plan.depth(), x.weight),
                    weight_gradient = matrixOf(plan.out_channels, plan.depth(), x.before);
       convolve.forward(space, work, in.matrix(), weight, out.matrix(), {bias.data(), true});
-      convolve.backward(space, work, true, in.matrix(), weight, grad.matrix(), weight_gradient,
-                        grad_in.matrix());
+      convolve.backward(space, work,
+                        {in.matrix(), grad.matrix(), weight, weight_gradient, grad_in.matrix(), true});
       fence(space, "partita::test");
       Results expected = byHand(plan, c.rows, x);
       for (std::size_t i = 0; i < expected.out.size(); ++i) {
@@ -425,8 +425,8 @@ TEST_CASE("A convolution block by block, and its gradients one by one, are the s
       blocks.push_back(interior);
       for (const Block& block : blocks)
         convolve.forwardBlock(space, work, in, weight, out, block, [&] { ++calls; });
-      convolve.backward(space, work, true, in, weight, grad, Matrix(), grad_in);
-      convolve.backward(space, work, true, in, weight, grad, weight_gradient, Matrix(), [&] { ++calls; });
+      convolve.backward(space, work, {in, grad, weight, {}, grad_in, true});
+      convolve.backward(space, work, {in, grad, weight, weight_gradient, {}, true, [&] { ++calls; }});
       fence(space, "partita::test");
       INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups << ", precision "
                         << static_cast<int>(precision) << ", by a library "

@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -113,6 +114,12 @@ inline Matrix topRows(const Matrix& matrix, std::int64_t rows) {
 inline Matrix rowsFrom(const Matrix& matrix, std::int64_t first, std::int64_t rows) {
   const auto width = static_cast<std::int64_t>(matrix.extent(1));
   return Matrix(matrix.data() + first * width, rows, width);
+}
+
+/// body(first, count) for at most `at_once` of the rows at a time.
+template <class Body>
+void eachRows(std::int64_t rows, std::int64_t at_once, const Body& body) {
+  for (std::int64_t first = 0; first < rows; first += at_once) body(first, std::min(at_once, rows - first));
 }
 
 inline Labels firstLabels(const Labels& labels, std::int64_t rows) {

@@ -47,6 +47,15 @@ PutBlock putBlock(const ConvolutionBlock& block, const Matrix& products, Real* o
   return put;
 }
 
+/// body(first, count, packs) for rows that oneDNN computes at once; with `packs` it must be given the
+/// weights, whose packed form depends on the number of rows.
+template <class Body>
+void eachPackedRows(std::int64_t rows, std::int64_t at_once, const Body& body) {
+  eachRows(rows, at_once, [&](std::int64_t first, std::int64_t count) {
+    body(first, count, first == 0 || count < at_once);
+  });
+}
+
 /// One row per place.
 Matrix perPlace(const Matrix& values, std::int64_t channels) {
   return Matrix(values.data(), values.size() / channels, channels);
@@ -144,36 +153,36 @@ void Convolve::forwardHalf(const ExecSpace& space, const Vector& work, const Typ
 }
 
 /// The gradient of the weights is rounded, as it is where it is stored.
-void Convolve::backwardHalf(const ExecSpace& space, const Vector& work, bool accumulate,
-                            const TypedMatrix& in, const Matrix& weight, const TypedMatrix& grad,
-                            const Matrix& weight_gradient, const TypedMatrix& grad_in) const {
-  const HalfScratch scratch = halfScratchIn(work, in.rows);
-  const bool of_weight = weight_gradient.size() > 0;
-  if (grad_in.size() > 0) packWeights(space, _c.windows.taps(), weight, scratch.weight);
-  PARTITA_REQUIRE(cudnn::convolveBackward(space, scratch.convolution, scratch.rest, false, in.data,
-                                          scratch.weight.data, grad.data,
-                                          of_weight ? scratch.weight_gradient.data : nullptr,
-                                          grad_in.size() > 0 ? grad_in.data : nullptr),
+void Convolve::backwardHalf(const ExecSpace& space, const Vector& work,
+                            const ConvolveGradients& gradients) const {
+  const HalfScratch scratch = halfScratchIn(work, gradients.in.rows);
+  const std::int64_t taps = _c.windows.taps();
+  if (gradients.ofInput()) packWeights(space, taps, gradients.weight.real(), scratch.weight);
+  ConvolveGradients halves = gradients;
+  halves.weight = scratch.weight;
+  if (gradients.ofWeight()) halves.weight_gradient = scratch.weight_gradient;
+  halves.accumulate = false;
+  PARTITA_REQUIRE(cudnn::convolveBackward(space, scratch.convolution, scratch.rest, halves),
                   "gradients of a convolution of 16-bit values for which there is no algorithm");
-  if (of_weight)
-    unpackWeights(space, _c.windows.taps(), scratch.weight_gradient, weight_gradient, accumulate);
+  if (gradients.ofWeight())
+    unpackWeights(space, taps, scratch.weight_gradient, gradients.weight_gradient.real(),
+                  gradients.accumulate);
+  if (gradients.between) gradients.between();
 }
 
 void Convolve::forward(const ExecSpace& space, const Vector& work, const TypedMatrix& in,
                        const Matrix& weight, const TypedMatrix& out, const ProductEpilogue& epilogue) const {
-  const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
+  const std::int64_t rows = in.rows;
   if (usesWinograd())
     return winograd::forward(space, _c, nullptr, work, in.real(), weight, out.real(), epilogue);
   if (!onednn::convolves(_c, _operands, rows, nullptr, in.half()))
     return in.half() ? forwardHalf(space, work, in, weight, out, epilogue)
                      : forwardPortable(space, work, in.real(), weight, out.real(), epilogue);
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
+  eachPackedRows(rows, _c.packedRows(rows), [&](std::int64_t first, std::int64_t count, bool packs) {
     onednn::convolveForward(space, {_c, _operands, count, nullptr, epilogue, in.half()}, work.data(),
-                            in.rowsFrom(first, count).data,
-                            first == 0 || count < at_once ? weight.data() : nullptr,
+                            in.rowsFrom(first, count).data, packs ? weight.data() : nullptr,
                             out.rowsFrom(first, count).data);
-  }
+  });
 }
 
 void Convolve::forwardPortable(const ExecSpace& space, const Vector& work, const Matrix& in,
@@ -186,34 +195,31 @@ void Convolve::forwardPortable(const ExecSpace& space, const Vector& work, const
   if (!isOneProduct() && cudnn::convolveForward(space, {_c, _operands, rows}, scratch.columns, in.data(),
                                                 own.data(), out.data()))
     return applyEpilogue(space, perPlace(out, _c.out_channels), epilogue);
-  const std::int64_t at_once = _c.rowsAtOnce(rows);
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
+  eachRows(rows, _c.rowsAtOnce(rows), [&](std::int64_t first, std::int64_t count) {
     addProducts(space, columnsOf(space, _c.windows, rowsFrom(in, first, count), scratch.columns), own,
                 perPlace(rowsFrom(out, first, count), _c.out_channels), epilogue);
-  }
+  });
 }
 
 void Convolve::forwardBlock(const ExecSpace& space, const Vector& work, const Matrix& in,
                             const Matrix& weight, const Matrix& out, const Block& outputs,
-                            const std::function<void()>& between) const {
+                            const Between& between) const {
   const ConvolutionBlock block(_c, outputs);
-  const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
+  const std::int64_t rows = in.extent(0);
   if (usesWinograd()) return winograd::forward(space, _c, &block, work, in, weight, out, {}, between);
   if (!onednn::convolves(_c, _operands, rows, &block))
     return blockInScratch(space, work, in, weight, out, block, between);
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
-    onednn::convolveForward(
-        space, {block.plan, _operands, count, &block, {}}, work.data(), rowsFrom(in, first, count).data(),
-        first == 0 || count < at_once ? weight.data() : nullptr, rowsFrom(out, first, count).data());
+  eachPackedRows(rows, _c.packedRows(rows), [&](std::int64_t first, std::int64_t count, bool packs) {
+    onednn::convolveForward(space, {block.plan, _operands, count, &block, {}}, work.data(),
+                            rowsFrom(in, first, count).data(), packs ? weight.data() : nullptr,
+                            rowsFrom(out, first, count).data());
     if (between) between();
-  }
+  });
 }
 
 void Convolve::blockInScratch(const ExecSpace& space, const Vector& work, const Matrix& in,
                               const Matrix& weight, const Matrix& out, const ConvolutionBlock& block,
-                              const std::function<void()>& between) const {
+                              const Between& between) const {
   const bool narrow = narrow::convolves(_c);
   const std::int64_t rows = in.extent(0), at_once = narrow
                                                         ? std::min(_c.rowsAtOnce(rows), _c.narrowRows(rows))
@@ -224,8 +230,7 @@ void Convolve::blockInScratch(const ExecSpace& space, const Vector& work, const 
   const std::int64_t places = plan.windows.outPlaces();
   const Scratch scratch = scratchIn(work, weight, {});
   const Matrix own = narrow ? weight : packed(space, scratch, weight);
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
+  eachRows(rows, at_once, [&](std::int64_t first, std::int64_t count) {
     const Matrix from = rowsFrom(in, first, count),
                  products(work.data() + _c.workValues(rows), count * places, _c.out_channels);
     if (narrow) {
@@ -240,121 +245,112 @@ void Convolve::blockInScratch(const ExecSpace& space, const Vector& work, const 
     forEachElement(space, "partita::Convolve::put_block", count * put.extents[0] * put.extents[1],
                    put.extents[2], put);
     if (between) between();
-  }
+  });
 }
 
-void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumulate, const TypedMatrix& in,
-                        const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
-                        const TypedMatrix& grad_in, const std::function<void()>& between) const {
-  const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
-  if (usesWinograd())
-    return backwardByWinograd(space, work, accumulate, in.real(), weight, grad.real(), weight_gradient,
-                              grad_in.real(), between);
-  if (!onednn::convolves(_c, _operands, rows, nullptr, in.half())) {
-    if (in.half()) {
-      backwardHalf(space, work, accumulate, in, weight, grad, weight_gradient, grad_in);
-      if (between) between();
-      return;
-    }
-    Matrix of_weight = weight_gradient, of_input = grad_in.real();
-    if (of_weight.size() > 0 && narrow::convolves(_c)) {
-      weightGradientInReal(space, work, accumulate, in.real(), grad.real(), of_weight, between);
-      of_weight = Matrix();
-    }
-    if (of_input.size() > 0 && narrow::givesInputGradient(_c)) {
-      narrow::inputGradient(space, _c, work, weight, grad.real(), of_input);
-      of_input = Matrix();
-    }
-    const Scratch scratch = scratchIn(work, weight, of_weight);
-    return backwardByColumns(space, scratch, accumulate, in.real(), weight, grad.real(), of_weight, of_input,
-                             between);
+void Convolve::backward(const ExecSpace& space, const Vector& work,
+                        const ConvolveGradients& gradients) const {
+  const std::int64_t rows = gradients.in.rows;
+  const bool half = gradients.in.half();
+  if (usesWinograd()) return backwardByWinograd(space, work, gradients);
+  if (!onednn::convolves(_c, _operands, rows, nullptr, half))
+    return half ? backwardHalf(space, work, gradients) : backwardPortable(space, work, gradients);
+  eachPackedRows(rows, _c.packedRows(rows), [&](std::int64_t first, std::int64_t count, bool packs) {
+    ConvolveGradients some = gradients.rows(first, count);
+    if (!packs) some.weight = {};
+    onednn::convolveBackward(space, {_c, _operands, count, nullptr, {}, half}, work.data(), some);
+    if (some.between) some.between();
+  });
+}
+
+void Convolve::backwardPortable(const ExecSpace& space, const Vector& work,
+                                ConvolveGradients gradients) const {
+  if (gradients.ofWeight() && narrow::convolves(_c)) {
+    weightGradientInReal(space, work, gradients);
+    gradients.weight_gradient = {};
   }
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
-    onednn::convolveBackward(space, {_c, _operands, count, nullptr, {}, in.half()}, work.data(),
-                             accumulate || first > 0, in.rowsFrom(first, count).data,
-                             first == 0 || count < at_once ? weight.data() : nullptr,
-                             grad.rowsFrom(first, count).data, weight_gradient.data(),
-                             grad_in.size() > 0 ? grad_in.rowsFrom(first, count).data : nullptr);
-    if (between) between();
+  if (gradients.ofInput() && narrow::givesInputGradient(_c)) {
+    narrow::inputGradient(space, _c, work, gradients);
+    gradients.grad_in = {};
   }
+  backwardByColumns(space, work, gradients);
 }
 
 /// Gradients that are mostly zeros leave few products, which `narrow` alone leaves out.
-void Convolve::backwardByWinograd(const ExecSpace& space, const Vector& work, bool accumulate,
-                                  const Matrix& in, const Matrix& weight, const Matrix& grad,
-                                  const Matrix& weight_gradient, const Matrix& grad_in,
-                                  const std::function<void()>& between) const {
-  if (in.extent(0) == 0) return;
-  const bool sparse = narrow::convolves(_c) && narrow::mostlyZeros(space, _c, grad);
-  if (weight_gradient.size() > 0) {
+void Convolve::backwardByWinograd(const ExecSpace& space, const Vector& work,
+                                  const ConvolveGradients& gradients) const {
+  if (gradients.in.rows == 0) return;
+  const bool sparse = narrow::convolves(_c) && narrow::mostlyZeros(space, _c, gradients.grad.real());
+  if (gradients.ofWeight()) {
     if (sparse)
-      weightGradientInReal(space, work, accumulate, in, grad, weight_gradient, between);
+      weightGradientInReal(space, work, gradients);
     else
-      winograd::weightGradient(space, _c, work, accumulate, in, grad, weight_gradient, between);
+      winograd::weightGradient(space, _c, work, gradients);
   }
-  if (grad_in.size() == 0) return;
+  if (!gradients.ofInput()) return;
   if (sparse && narrow::givesInputGradient(_c))
-    narrow::inputGradient(space, _c, work, weight, grad, grad_in);
+    narrow::inputGradient(space, _c, work, gradients);
   else
-    winograd::inputGradient(space, _c, work, weight, grad, grad_in);
+    winograd::inputGradient(space, _c, work, gradients);
 }
 
 bool Convolve::sumsWeightsInReal() const {
   return narrow::convolves(_c) && !_c.fillsVectors();
 }
 
-void Convolve::weightGradientInReal(const ExecSpace& space, const Vector& work, bool accumulate,
-                                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
-                                    const std::function<void()>& between) const {
-  narrow::weightGradient(space, _c, work, accumulate, in, grad, weight_gradient, between);
+void Convolve::weightGradientInReal(const ExecSpace& space, const Vector& work,
+                                    const ConvolveGradients& gradients) const {
+  narrow::weightGradient(space, _c, work, gradients);
 }
 
 /// The gradient of the weights is added up in the order of the columns.
-void Convolve::backwardByColumns(const ExecSpace& space, const Scratch& scratch, bool accumulate,
-                                 const Matrix& in, const Matrix& weight, const Matrix& grad,
-                                 const Matrix& weight_gradient, const Matrix& grad_in,
-                                 const std::function<void()>& between) const {
-  const std::int64_t rows = in.extent(0), at_once = _c.rowsAtOnce(rows);
-  const bool of_weight = weight_gradient.size() > 0, of_input = grad_in.size() > 0,
-             keep = accumulate && !copiesWeights();
-  if (rows == 0 || (!of_weight && !of_input)) return between ? between() : void();
-  const Matrix own = of_input ? packed(space, scratch, weight) : weight;
-  const auto by_library = [&](Real* of_weights, Real* of_inputs) {
-    return !isOneProduct() &&
-           cudnn::convolveBackward(space, {_c, _operands, rows}, scratch.columns, keep, in.data(), own.data(),
-                                   grad.data(), of_weights, of_inputs);
+void Convolve::backwardByColumns(const ExecSpace& space, const Vector& work,
+                                 const ConvolveGradients& gradients) const {
+  const std::int64_t rows = gradients.in.rows;
+  const Matrix weight = gradients.weight.real(), weight_gradient = gradients.weight_gradient.real();
+  const Between& between = gradients.between;
+  if (rows == 0 || (!gradients.ofWeight() && !gradients.ofInput())) return between ? between() : void();
+  const Scratch scratch = scratchIn(work, weight, weight_gradient);
+  ConvolveGradients of_weight = gradients, of_input = gradients;
+  if (gradients.ofWeight()) of_weight.weight_gradient = scratch.weight_gradient;
+  of_weight.accumulate = gradients.accumulate && !copiesWeights();
+  of_weight.grad_in = of_input.weight_gradient = {};
+  if (gradients.ofInput()) of_input.weight = packed(space, scratch, weight);
+  const auto left = [&](const ConvolveGradients& wanted, bool any) {
+    return any && (isOneProduct() ||
+                   !cudnn::convolveBackward(space, {_c, _operands, rows}, scratch.columns, wanted));
   };
-  const bool weight_left = of_weight && !by_library(scratch.weight_gradient.data(), nullptr),
-             input_left = of_input && !by_library(nullptr, grad_in.data());
-  for (std::int64_t first = 0; first < rows && (weight_left || input_left); first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
-    const Matrix from = perPlace(rowsFrom(grad, first, count), _c.out_channels);
-    if (weight_left) addWeightGradient(space, scratch, first > 0 || keep, rowsFrom(in, first, count), from);
-    if (input_left) inputGradient(space, scratch, own, from, rowsFrom(grad_in, first, count));
-    if (between && first + count < rows) between();
-  }
-  if (of_weight && copiesWeights())
-    unpackWeights(space, _c.windows.taps(), scratch.weight_gradient, weight_gradient, accumulate);
+  const bool weight_left = left(of_weight, gradients.ofWeight()),
+             input_left = left(of_input, gradients.ofInput());
+  if (weight_left || input_left)
+    eachRows(rows, _c.rowsAtOnce(rows), [&](std::int64_t first, std::int64_t count) {
+      if (weight_left) addWeightGradient(space, scratch.columns, of_weight.rows(first, count));
+      if (input_left) inputGradient(space, scratch.columns, of_input.rows(first, count));
+      if (between && first + count < rows) between();
+    });
+  if (gradients.ofWeight() && copiesWeights())
+    unpackWeights(space, _c.windows.taps(), scratch.weight_gradient, weight_gradient, gradients.accumulate);
   if (between) between();
 }
 
-void Convolve::addWeightGradient(const ExecSpace& space, const Scratch& scratch, bool keep, const Matrix& in,
-                                 const Matrix& grad) const {
-  const Matrix columns = columnsOf(space, _c.windows, in, scratch.columns);
+void Convolve::addWeightGradient(const ExecSpace& space, Real* room,
+                                 const ConvolveGradients& gradients) const {
+  const Matrix grad = perPlace(gradients.grad.real(), _c.out_channels),
+               columns = columnsOf(space, _c.windows, gradients.in.real(), room),
+               sums = gradients.weight_gradient.real();
   for (std::int64_t g = 0; g < _c.groups; ++g)
     gemm(space, Op::transpose, Op::none, Real(1), ofGroup(grad, g), ofGroup(columns, g),
-         keep ? Real(1) : Real(0), weightsOfGroup(scratch.weight_gradient, g), {}, _operands);
+         gradients.accumulate ? Real(1) : Real(0), weightsOfGroup(sums, g), {}, _operands);
 }
 
 /// The columns of the input are not needed any more.
-void Convolve::inputGradient(const ExecSpace& space, const Scratch& scratch, const Matrix& weight,
-                             const Matrix& grad, const Matrix& grad_in) const {
-  const Matrix columns = _c.pointwise() ? perPlace(grad_in, _c.in_channels)
-                                        : Matrix(scratch.columns, grad.extent(0), _c.groups * _c.depth());
+void Convolve::inputGradient(const ExecSpace& space, Real* room, const ConvolveGradients& gradients) const {
+  const Matrix grad = perPlace(gradients.grad.real(), _c.out_channels), grad_in = gradients.grad_in.real(),
+               columns = _c.pointwise() ? perPlace(grad_in, _c.in_channels)
+                                        : Matrix(room, grad.extent(0), _c.groups * _c.depth());
   for (std::int64_t g = 0; g < _c.groups; ++g)
-    gemm(space, Op::none, Op::none, Real(1), ofGroup(grad, g), weightsOfGroup(weight, g), Real(0),
-         ofGroup(columns, g), {}, _operands);
+    gemm(space, Op::none, Op::none, Real(1), ofGroup(grad, g), weightsOfGroup(gradients.weight.real(), g),
+         Real(0), ofGroup(columns, g), {}, _operands);
   if (!_c.pointwise()) scatterColumns(space, _c.windows, _c.groups, columns, grad_in);
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 
+#include "partita/kernels/convolve_gradients.hpp"
 #include "partita/kernels/products.hpp"
 #include "partita/plan/window_plan.hpp"
-
-#include <functional>
 
 namespace partita {
 
@@ -34,25 +33,19 @@ class Convolve {
                const TypedMatrix& out, const ProductEpilogue& epilogue = {}) const;
 
   /// Writes the sums for a block of the outputs to their places in `out`. `work` needs additional
-  /// room for the outputs of `ConvolutionPlan::rowsAtOnce` rows. `between` is called again and
-  /// again, each time after some rows.
+  /// room for the outputs of `ConvolutionPlan::rowsAtOnce` rows.
   void forwardBlock(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
-                    const Matrix& out, const Block& outputs, const std::function<void()>& between = {}) const;
+                    const Matrix& out, const Block& outputs, const Between& between = {}) const;
 
-  /// The gradients of the weights (with `accumulate` added to what is there) and of the input, from
-  /// `grad`, the gradient of the sums. One of them may be empty: then it is not computed. `between`
-  /// is called again and again, each time after some rows.
-  void backward(const ExecSpace& space, const Vector& work, bool accumulate, const TypedMatrix& in,
-                const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
-                const TypedMatrix& grad_in, const std::function<void()>& between = {}) const;
+  /// The gradients of the weights and of the input.
+  void backward(const ExecSpace& space, const Vector& work, const ConvolveGradients& gradients) const;
 
   /// Does the gradient of the weights take less time from `Real` values than from values of 16 bits?
   /// Libraries leave parts of their vectors unused, and multiply the zeros that come out of pooling.
   bool sumsWeightsInReal() const;
   /// The same gradient of the weights, where `sumsWeightsInReal`.
-  void weightGradientInReal(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
-                            const Matrix& grad, const Matrix& weight_gradient,
-                            const std::function<void()>& between = {}) const;
+  void weightGradientInReal(const ExecSpace& space, const Vector& work,
+                            const ConvolveGradients& gradients) const;
 
  private:
   /// Weights and their gradient in the order of the columns, and the rest of the scratch.
@@ -70,27 +63,21 @@ class Convolve {
   void addProducts(const ExecSpace& space, const Matrix& columns, const Matrix& weight, const Matrix& out,
                    const ProductEpilogue& epilogue) const;
   void blockInScratch(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
-                      const Matrix& out, const ConvolutionBlock& block,
-                      const std::function<void()>& between) const;
+                      const Matrix& out, const ConvolutionBlock& block, const Between& between) const;
   struct HalfScratch;
   HalfScratch halfScratchIn(const Vector& work, std::int64_t rows) const;
   void forwardHalf(const ExecSpace& space, const Vector& work, const TypedMatrix& in, const Matrix& weight,
                    const TypedMatrix& out, const ProductEpilogue& epilogue) const;
-  void backwardHalf(const ExecSpace& space, const Vector& work, bool accumulate, const TypedMatrix& in,
-                    const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
-                    const TypedMatrix& grad_in) const;
+  void backwardHalf(const ExecSpace& space, const Vector& work, const ConvolveGradients& gradients) const;
   void forwardPortable(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                        const Matrix& out, const ProductEpilogue& epilogue) const;
-  void backwardByWinograd(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
-                          const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
-                          const Matrix& grad_in, const std::function<void()>& between) const;
-  void backwardByColumns(const ExecSpace& space, const Scratch& scratch, bool accumulate, const Matrix& in,
-                         const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
-                         const Matrix& grad_in, const std::function<void()>& between) const;
-  void addWeightGradient(const ExecSpace& space, const Scratch& scratch, bool keep, const Matrix& in,
-                         const Matrix& grad) const;
-  void inputGradient(const ExecSpace& space, const Scratch& scratch, const Matrix& weight, const Matrix& grad,
-                     const Matrix& grad_in) const;
+  void backwardPortable(const ExecSpace& space, const Vector& work, ConvolveGradients gradients) const;
+  void backwardByWinograd(const ExecSpace& space, const Vector& work,
+                          const ConvolveGradients& gradients) const;
+  void backwardByColumns(const ExecSpace& space, const Vector& work,
+                         const ConvolveGradients& gradients) const;
+  void addWeightGradient(const ExecSpace& space, Real* room, const ConvolveGradients& gradients) const;
+  void inputGradient(const ExecSpace& space, Real* room, const ConvolveGradients& gradients) const;
   TypedMatrix ofGroup(const Matrix& values, std::int64_t group) const;
   Matrix weightsOfGroup(const Matrix& weight, std::int64_t group) const;
 

@@ -126,18 +126,18 @@ bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Re
   return true;
 }
 
-bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
-                      const void* in, const void* weight, const void* grad, void* weight_gradient,
-                      void* grad_in) {
+bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work,
+                      const ConvolveGradients& gradients) {
   if (convolution.rows == 0) return false;
   const Region region(space, "partita::cudnn::convolve_back", Phase::gemm);
   const std::lock_guard<std::mutex> lock(mutex());
   const cudnnHandle_t handle = handleOn(space);
   limitPlans();
-  const Addresses to_weights{in, weight_gradient, grad}, to_input{grad_in, weight, grad};
-  const bool of_weights = weight_gradient != nullptr, of_input = grad_in != nullptr;
+  const Addresses to_weights{gradients.in.data, gradients.weight_gradient.data, gradients.grad.data},
+      to_input{gradients.grad_in.data, gradients.weight.data, gradients.grad.data};
+  const bool of_weights = gradients.ofWeight(), of_input = gradients.ofInput();
   const Descriptor *const weights = of_weights ? compiled(handle, convolution, weight_direction, to_weights,
-                                                          accumulate)
+                                                          gradients.accumulate)
                                                : nullptr,
                           *const input =
                               of_input ? compiled(handle, convolution, input_direction, to_input) : nullptr;
@@ -173,8 +173,7 @@ bool convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const void*, 
   return false;
 }
 
-bool convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, bool, const void*, const void*,
-                      const void*, void*, void*) {
+bool convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, const ConvolveGradients&) {
   return false;
 }
 

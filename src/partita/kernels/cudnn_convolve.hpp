@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/typed_matrix.hpp"
+#include "partita/kernels/convolve_gradients.hpp"
 #include "partita/plan/window_plan.hpp"
 
 #include <algorithm>
@@ -49,11 +49,9 @@ inline bool aligned(std::initializer_list<const void*> values) {
 bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const void* in,
                      const void* weight, void* out);
 
-/// Both gradients, or false as above. A gradient that is null is not computed. 16-bit gradients
-/// cannot be accumulated.
-bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
-                      const void* in, const void* weight, const void* grad, void* weight_gradient,
-                      void* grad_in);
+/// Both gradients, or false as above. 16-bit gradients cannot be accumulated.
+bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work,
+                      const ConvolveGradients& gradients);
 
 /// Frees what is cached for convolutions. Called before the device is shut down.
 void forgetConvolutions();

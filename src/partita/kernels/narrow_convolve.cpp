@@ -124,14 +124,13 @@ void forward(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& 
              PackWeights{weight.data(), epilogue.bias, work.data(), plan.in_channels, plan.windows.taps(),
                          plan.out_channels, width});
   const std::int64_t at_once = plan.paddedValues() > 0 ? plan.narrowRows(rows) : rows;
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
+  eachRows(rows, at_once, [&](std::int64_t first, std::int64_t count) {
     const Images images =
         imagesOf(space, plan, rowsFrom(in, first, count), work.data() + (depth + 1) * width);
     Kokkos::parallel_for(
         "partita::narrow::forward_kernel", Range(space, 0, count * plan.windows.out[0] * shares),
         Forward{images, work.data(), rowsFrom(out, first, count).data(), epilogue.relu, share, shares});
-  }
+  });
 }
 
 #else

@@ -1,9 +1,8 @@
 #pragma once
 
+#include "partita/kernels/convolve_gradients.hpp"
 #include "partita/kernels/products.hpp"
 #include "partita/plan/window_plan.hpp"
-
-#include <functional>
 
 /// Convolutions with few outputs on hosts. Their columns would be many times as large as the input, and their
 /// products too narrow for a BLAS, so the windows are read where they lie: sums of several windows, or
@@ -18,12 +17,8 @@ bool convolves(const ConvolutionPlan& plan);
 void forward(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, const Matrix& in,
              const Matrix& weight, const Matrix& out, const ProductEpilogue& epilogue);
 
-/// Called again and again, each time after some rows.
-using Between = std::function<void()>;
-
-/// The gradient of the weights, with `accumulate` added to what is there.
-void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
-                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
-                    const Between& between);
+/// The gradient of the weights.
+void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
+                    const ConvolveGradients& gradients);
 
 } // namespace partita::narrow

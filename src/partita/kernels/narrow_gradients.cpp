@@ -248,8 +248,10 @@ bool givesInputGradient(const ConvolutionPlan& plan) {
 }
 
 void inputGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
-                   const Matrix& weight, const Matrix& grad, const Matrix& grad_in) {
+                   const ConvolveGradients& gradients) {
   const Region region(space, "partita::narrow::input_gradient", Phase::gemm);
+  const Matrix weight = gradients.weight.real(), grad = gradients.grad.real(),
+               grad_in = gradients.grad_in.real();
   const WindowPlan& w = plan.windows;
   const std::int64_t channels = plan.in_channels, line = w.in[2] * channels;
   Real* const packed = alignedIn(work.data());
@@ -283,8 +285,7 @@ bool givesInputGradient(const ConvolutionPlan&) {
   return false;
 }
 
-void inputGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, const Matrix&, const Matrix&,
-                   const Matrix&) {
+void inputGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, const ConvolveGradients&) {
   PARTITA_FAIL("this build has no kernels for narrow convolutions");
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/kernels/convolve_gradients.hpp"
 #include "partita/kernels/narrow_images.hpp"
 
 /// Gradients of convolutions with few outputs whose own gradients are mostly zeros: after max-pooling, at
@@ -19,6 +20,6 @@ bool givesInputGradient(const ConvolutionPlan& plan);
 
 /// The gradient of the input, in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues`.
 void inputGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
-                   const Matrix& weight, const Matrix& grad, const Matrix& grad_in);
+                   const ConvolveGradients& gradients);
 
 } // namespace partita::narrow

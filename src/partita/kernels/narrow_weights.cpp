@@ -102,20 +102,19 @@ struct UnpackGradient {
 
 } // namespace
 
-void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
-                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
-                    const Between& between) {
+void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
+                    const ConvolveGradients& gradients) {
   const Region region(space, "partita::narrow::weight_gradient", Phase::gemm);
-  const std::int64_t rows = in.extent(0), at_once = plan.narrowRows(rows), width = plan.narrowWidth(),
-                     slices = plan.gradientSlices(), depth = plan.depth();
+  const Matrix in = gradients.in.real(), grad = gradients.grad.real();
+  const std::int64_t rows = gradients.in.rows, width = plan.narrowWidth(), slices = plan.gradientSlices(),
+                     depth = plan.depth();
   Real *const partial = work.data(), *const padded = partial + slices * depth * width;
   const bool sparse = mostlyZeros(space, plan, grad);
   constexpr std::int64_t line_budget = 1 << 15; // values that all tiles of weights read again
   const std::int64_t of_line =
                          plan.windows.out[2] * plan.out_channels + plan.windows.seen(2) * plan.in_channels,
                      lines = std::max<std::int64_t>(8, line_budget / of_line / slices) * slices;
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
+  eachRows(rows, plan.narrowRows(rows), [&](std::int64_t first, std::int64_t count) {
     const Images images = imagesOf(space, plan, rowsFrom(in, first, count), padded);
     const Matrix from = rowsFrom(grad, first, count);
     if (sparse) {
@@ -136,19 +135,18 @@ void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const V
                              Range(space, 0, gradient.tiles() * slices), gradient);
       }
     }
-    if (between && first + count < rows) between();
-  }
+    if (gradients.between && first + count < rows) gradients.between();
+  });
   const std::int64_t outputs = plan.out_channels;
   forEachRun(space, "partita::narrow::unpack_kernel", outputs, depth,
-             UnpackGradient{partial, weight_gradient.data(), plan.in_channels, plan.windows.taps(), slices,
-                            depth * (sparse ? outputs : width), sparse ? 1 : width, sparse ? depth : 1,
-                            accumulate});
+             UnpackGradient{partial, gradients.weight_gradient.real().data(), plan.in_channels,
+                            plan.windows.taps(), slices, depth * (sparse ? outputs : width),
+                            sparse ? 1 : width, sparse ? depth : 1, gradients.accumulate});
 }
 
 #else
 
-void weightGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, bool, const Matrix&,
-                    const Matrix&, const Matrix&, const Between&) {
+void weightGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, const ConvolveGradients&) {
   PARTITA_FAIL("this build has no kernels for narrow convolutions");
 }
 

@@ -246,28 +246,28 @@ void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Re
   if (steps.unpacks) runReorder(steps.unpack_out, packed.out, static_cast<Real*>(out) + before_out);
 }
 
-void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
-                      const void* in, const Real* weight, const void* grad, Real* weight_gradient,
-                      void* grad_in) {
+void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work,
+                      const ConvolveGradients& gradients) {
   const Region region(space, "partita::onednn::convolve_back", Phase::gemm);
   fence(space, "partita::onednn::convolve_back");
   const std::lock_guard<std::mutex> lock(mutex());
   CompiledConvolve& steps = *compiled(convolution);
   const Work packed(convolution, work);
-  if (steps.packs) runReorder(steps.pack_grad, grad, packed.out);
-  const void* const from = steps.packs ? packed.out : grad;
-  if (weight_gradient != nullptr) {
-    if (steps.packs) runReorder(steps.pack_in, in, packed.in);
-    steps.weight_gradient.run({{DNNL_ARG_SRC, steps.packs ? packed.in : in},
+  if (steps.packs) runReorder(steps.pack_grad, gradients.grad.data, packed.out);
+  const void* const from = steps.packs ? packed.out : gradients.grad.data;
+  if (gradients.ofWeight()) {
+    if (steps.packs) runReorder(steps.pack_in, gradients.in.data, packed.in);
+    steps.weight_gradient.run({{DNNL_ARG_SRC, steps.packs ? packed.in : gradients.in.data},
                                {DNNL_ARG_DIFF_DST, from},
                                {DNNL_ARG_DIFF_WEIGHTS, packed.weight_gradient}});
-    runReorder(accumulate ? steps.add_weight_gradient : steps.unpack_weight_gradient, packed.weight_gradient,
-               weight_gradient);
+    runReorder(gradients.accumulate ? steps.add_weight_gradient : steps.unpack_weight_gradient,
+               packed.weight_gradient, gradients.weight_gradient.data);
   }
-  if (grad_in == nullptr) return;
-  if (weight != nullptr) runReorder(steps.pack_weight_back, weight, packed.weight);
-  steps.input_gradient.run(
-      {{DNNL_ARG_DIFF_DST, from}, {DNNL_ARG_WEIGHTS, packed.weight}, {DNNL_ARG_DIFF_SRC, grad_in}});
+  if (!gradients.ofInput()) return;
+  if (gradients.weight.size() > 0) runReorder(steps.pack_weight_back, gradients.weight.data, packed.weight);
+  steps.input_gradient.run({{DNNL_ARG_DIFF_DST, from},
+                            {DNNL_ARG_WEIGHTS, packed.weight},
+                            {DNNL_ARG_DIFF_SRC, gradients.grad_in.data}});
 }
 
 } // namespace partita::onednn
@@ -288,8 +288,7 @@ void convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const void*, 
   PARTITA_FAIL("this build has no oneDNN");
 }
 
-void convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, bool, const void*, const Real*,
-                      const void*, Real*, void*) {
+void convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, const ConvolveGradients&) {
   PARTITA_FAIL("this build has no oneDNN");
 }
 

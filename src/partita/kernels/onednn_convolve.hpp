@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/kernels/convolve_gradients.hpp"
 #include "partita/kernels/products.hpp"
 #include "partita/plan/window_plan.hpp"
 
@@ -28,9 +29,8 @@ bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t row
 void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const void* in,
                      const Real* weight, void* out);
 
-/// Both gradients. `weight_gradient` or `grad_in` is not computed if it is null.
-void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
-                      const void* in, const Real* weight, const void* grad, Real* weight_gradient,
-                      void* grad_in);
+/// Both gradients; packed weights stay if `weight` is empty.
+void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work,
+                      const ConvolveGradients& gradients);
 
 } // namespace partita::onednn

@@ -167,7 +167,7 @@ struct Operands {
 template <int Axes>
 void convolve(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
               const Tiles<Axes>& tiles, const Weights& weights, const Operands& operands,
-              const std::function<void()>& between) {
+              const Between& between) {
   Real* const zeros = alignedIn(work.data());
   const std::int64_t place = plan.winogradPlace();
   Real *const of_weights = zeros + place, *const of_tiles = of_weights + plan.winogradWeights();
@@ -191,7 +191,7 @@ void convolve(const ExecSpace& space, const ConvolutionPlan& plan, const Vector&
 template <int Axes>
 void convolveForward(const ExecSpace& space, const ConvolutionPlan& plan, const ConvolutionBlock* block,
                      const Vector& work, const Matrix& in, const Matrix& weight, const Matrix& out,
-                     const ProductEpilogue& epilogue, const std::function<void()>& between) {
+                     const ProductEpilogue& epilogue, const Between& between) {
   Tiles<Axes> tiles = tilesOf<Axes>(block != nullptr ? block->plan.windows : plan.windows);
   Operands operands{in.data(), epilogue.bias, out.data(), static_cast<std::int64_t>(in.extent(0)),
                     epilogue.relu};
@@ -212,14 +212,16 @@ void convolveForward(const ExecSpace& space, const ConvolutionPlan& plan, const 
 
 template <int Axes>
 void convolveBackward(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
-                      const Matrix& weight, const Matrix& grad, const Matrix& grad_in) {
+                      const ConvolveGradients& gradients) {
   WindowPlan w = plan.windows; // seen from the gradient of the outputs
   std::swap(w.in, w.out);
   for (int a = 3 - Axes; a < 3; ++a) w.before[a] = 2 - w.before[a];
   const std::int64_t taps = w.taps();
+  const Matrix weight = gradients.weight.real(), grad = gradients.grad.real(),
+               grad_in = gradients.grad_in.real();
   convolve(space, plan, work, tilesOf<Axes>(w),
            {weight.data(), plan.out_channels, plan.in_channels, taps * plan.in_channels, taps, true},
-           {grad.data(), nullptr, grad_in.data(), static_cast<std::int64_t>(grad.extent(0)), false}, {});
+           {grad.data(), nullptr, grad_in.data(), gradients.grad.rows, false}, {});
 }
 
 } // namespace
@@ -230,17 +232,17 @@ bool convolves(const ConvolutionPlan& plan) {
 
 void forward(const ExecSpace& space, const ConvolutionPlan& plan, const ConvolutionBlock* block,
              const Vector& work, const Matrix& in, const Matrix& weight, const Matrix& out,
-             const ProductEpilogue& epilogue, const std::function<void()>& between) {
+             const ProductEpilogue& epilogue, const Between& between) {
   const Region region(space, "partita::winograd::forward", Phase::gemm);
   const auto run = plan.windows.flat() ? convolveForward<2> : convolveForward<3>;
   run(space, plan, block, work, in, weight, out, epilogue, between);
 }
 
 void inputGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
-                   const Matrix& weight, const Matrix& grad, const Matrix& grad_in) {
+                   const ConvolveGradients& gradients) {
   const Region region(space, "partita::winograd::input_gradient", Phase::gemm);
   const auto run = plan.windows.flat() ? convolveBackward<2> : convolveBackward<3>;
-  run(space, plan, work, weight, grad, grad_in);
+  run(space, plan, work, gradients);
 }
 
 #else
@@ -250,12 +252,11 @@ bool convolves(const ConvolutionPlan&) {
 }
 
 void forward(const ExecSpace&, const ConvolutionPlan&, const ConvolutionBlock*, const Vector&, const Matrix&,
-             const Matrix&, const Matrix&, const ProductEpilogue&, const std::function<void()>&) {
+             const Matrix&, const Matrix&, const ProductEpilogue&, const Between&) {
   PARTITA_FAIL("this build has no kernels for Winograd's convolutions");
 }
 
-void inputGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, const Matrix&, const Matrix&,
-                   const Matrix&) {
+void inputGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, const ConvolveGradients&) {
   PARTITA_FAIL("this build has no kernels for Winograd's convolutions");
 }
 

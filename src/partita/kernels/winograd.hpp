@@ -1,9 +1,8 @@
 #pragma once
 
+#include "partita/kernels/convolve_gradients.hpp"
 #include "partita/kernels/products.hpp"
 #include "partita/plan/window_plan.hpp"
-
-#include <functional>
 
 /// Convolutions with windows of 3x3 or 3x3x3 places on hosts, by Winograd's minimal filtering F(2x2, 3x3)
 /// (Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016) and its counterpart for
@@ -18,18 +17,16 @@ bool convolves(const ConvolutionPlan& plan);
 
 /// out = W * in and the epilogue, all in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues`.
 /// With `block`, only the outputs of this block of `plan` are computed, and written to their places in `out`.
-/// `between` is called again and again, each time after some outputs.
 void forward(const ExecSpace& space, const ConvolutionPlan& plan, const ConvolutionBlock* block,
              const Vector& work, const Matrix& in, const Matrix& weight, const Matrix& out,
-             const ProductEpilogue& epilogue, const std::function<void()>& between = {});
+             const ProductEpilogue& epilogue, const Between& between = {});
 
 /// The gradient of the input: a convolution of `grad` with the weights turned round.
 void inputGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
-                   const Matrix& weight, const Matrix& grad, const Matrix& grad_in);
+                   const ConvolveGradients& gradients);
 
-/// The gradient of the weights, with `accumulate` added to what is there.
-void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
-                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
-                    const std::function<void()>& between);
+/// The gradient of the weights.
+void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
+                    const ConvolveGradients& gradients);
 
 } // namespace partita::winograd

@@ -148,9 +148,9 @@ struct UnpackGradient {
 };
 
 template <int Axes>
-void addUp(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
-           const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
-           const std::function<void()>& between) {
+void addUp(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
+           const ConvolveGradients& gradients) {
+  const Matrix in = gradients.in.real(), grad = gradients.grad.real();
   const Tiles<Axes> tiles = tilesOf<Axes>(plan.windows);
   Real* const zeros = alignedIn(work.data());
   const std::int64_t place = plan.winogradPlace(), at_once = plan.winogradTiles(), inputs = plan.in_channels,
@@ -159,7 +159,7 @@ void addUp(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& wo
               *const of_gradients = of_inputs + tiles.points * pointStep(at_once, inputs);
   Kokkos::deep_copy(space, Vector(zeros, static_cast<std::size_t>(place)), Real(0));
   const std::int64_t each = narrow::sumsAtOnce(inputs, 4);
-  const std::int64_t all = static_cast<std::int64_t>(in.extent(0)) * tiles.ofImage();
+  const std::int64_t all = gradients.in.rows * tiles.ofImage();
   for (std::int64_t first = 0; first < all; first += at_once) {
     const std::int64_t count = std::min(at_once, all - first), step = pointStep(count, inputs);
     Kokkos::parallel_for("partita::winograd::inputs_kernel", Range(space, 0, count),
@@ -170,26 +170,25 @@ void addUp(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& wo
     const AddProducts<Axes> add{of_inputs, of_gradients, sums, first > 0, count, inputs, outputs, each};
     Kokkos::parallel_for("partita::winograd::products_kernel",
                          Range(space, 0, add.parts() * tiles.points * stripsOf(outputs)), add);
-    if (between) between();
+    if (gradients.between) gradients.between();
   }
   Kokkos::parallel_for("partita::winograd::unpack_kernel", Range(space, 0, blocksOf(inputs)),
-                       UnpackGradient<Axes>{sums, weight_gradient.data(), inputs, outputs, accumulate});
+                       UnpackGradient<Axes>{sums, gradients.weight_gradient.real().data(), inputs, outputs,
+                                            gradients.accumulate});
 }
 
 } // namespace
 
-void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
-                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
-                    const std::function<void()>& between) {
+void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
+                    const ConvolveGradients& gradients) {
   const Region region(space, "partita::winograd::weight_gradient", Phase::gemm);
   const auto run = plan.windows.flat() ? addUp<2> : addUp<3>;
-  run(space, plan, work, accumulate, in, grad, weight_gradient, between);
+  run(space, plan, work, gradients);
 }
 
 #else
 
-void weightGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, bool, const Matrix&,
-                    const Matrix&, const Matrix&, const std::function<void()>&) {
+void weightGradient(const ExecSpace&, const ConvolutionPlan&, const Vector&, const ConvolveGradients&) {
   PARTITA_FAIL("this build has no kernels for Winograd's convolutions");
 }
 

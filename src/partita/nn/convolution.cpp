@@ -8,7 +8,6 @@
 #include "partita/nn/initialise.hpp"
 
 #include <cmath>
-#include <functional>
 
 namespace partita {
 
@@ -87,11 +86,11 @@ struct RealRows {
 template <class Body>
 void eachRealRows(const ExecSpace& space, std::int64_t at_once, const Pass& pass, const TypedMatrix& in,
                   const TypedMatrix& out, const Body& body) {
-  for (std::int64_t first = 0; first < in.rows; first += at_once) {
-    const RealRows rows(pass, in, out, std::min(at_once, in.rows - first));
-    copyValues(space, in.rowsFrom(first, rows.count), rows.in);
+  eachRows(in.rows, at_once, [&](std::int64_t first, std::int64_t count) {
+    const RealRows rows(pass, in, out, count);
+    copyValues(space, in.rowsFrom(first, count), rows.in);
     body(first, rows);
-  }
+  });
 }
 
 } // namespace
@@ -207,13 +206,13 @@ void Convolution::backward(const ExecSpace& space, const Pass& pass, const Typed
   activationGradient(space, pass, out, likeOutput(saved, out), grad_out);
   if (in.half() && !_convolve.backwardTakesHalf(in, grad_out, grad_in))
     return backwardInReal(space, pass, in, grad_out, grad_in);
-  const auto gradients = [&](const Matrix& of_weight, const TypedMatrix& of_in,
-                             const std::function<void()>& between = {}) {
+  const auto gradients = [&](const Matrix& of_weight, const TypedMatrix& of_in, const Between& between = {}) {
     const bool in_real = of_weight.size() > 0 && in.half() && _convolve.sumsWeightsInReal();
     if (in_real) weightGradientInReal(space, pass, in, grad_out, between);
     if (in_real && of_in.size() == 0) return;
-    _convolve.backward(space, pass.work, pass.accumulate, in, _weight, grad_out,
-                       in_real ? Matrix() : of_weight, of_in, between);
+    _convolve.backward(
+        space, pass.work,
+        {in, grad_out, _weight, in_real ? Matrix() : of_weight, of_in, pass.accumulate, between});
   };
   if (!pass.inputGradientFirst()) return gradients(_weight_gradient, grad_in);
   gradients(Matrix(), grad_in);
@@ -222,11 +221,12 @@ void Convolution::backward(const ExecSpace& space, const Pass& pass, const Typed
 }
 
 void Convolution::weightGradientInReal(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
-                                       const TypedMatrix& grad, const std::function<void()>& between) const {
+                                       const TypedMatrix& grad, const Between& between) const {
   eachRealRows(space, _c.rowsInReal(in.rows), pass, in, grad, [&](std::int64_t first, const RealRows& rows) {
     copyValues(space, grad.rowsFrom(first, rows.count), rows.out);
-    _convolve.weightGradientInReal(space, pass.work, pass.accumulate || first > 0, rows.in, rows.out,
-                                   _weight_gradient, between);
+    _convolve.weightGradientInReal(
+        space, pass.work,
+        {rows.in, rows.out, _weight, _weight_gradient, {}, pass.accumulate || first > 0, between});
   });
 }
 
@@ -235,8 +235,9 @@ void Convolution::backwardInReal(const ExecSpace& space, const Pass& pass, const
   const bool wanted = grad_in.size() > 0;
   eachRealRows(space, _c.rowsInReal(in.rows), pass, in, grad, [&](std::int64_t first, const RealRows& rows) {
     copyValues(space, grad.rowsFrom(first, rows.count), rows.out);
-    _convolve.backward(space, pass.work, pass.accumulate || first > 0, rows.in, _weight, rows.out,
-                       _weight_gradient, wanted ? rows.grad_in : Matrix());
+    _convolve.backward(space, pass.work,
+                       {rows.in, rows.out, _weight, _weight_gradient, wanted ? rows.grad_in : Matrix(),
+                        pass.accumulate || first > 0});
     if (wanted) copyValues(space, rows.grad_in, grad_in.rowsFrom(first, rows.count));
   });
 }

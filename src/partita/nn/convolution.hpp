@@ -33,7 +33,7 @@ class Convolution : public PlannedLayer {
   void activationGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& out,
                           const TypedMatrix& saved, const TypedMatrix& grad) const;
   void weightGradientInReal(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
-                            const TypedMatrix& grad, const std::function<void()>& between) const;
+                            const TypedMatrix& grad, const Between& between) const;
   void backwardInReal(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                       const TypedMatrix& grad, const TypedMatrix& grad_in) const;
 

@@ -136,12 +136,11 @@ void Weights::eachRoundedRows(const ExecSpace& space, const TypedMatrix& values,
   if (fits(values)) return body(std::int64_t{0}, values);
   const std::int64_t rows = values.rows, columns = values.columns, width = paddedWidth(columns, _padding),
                      at_once = std::max(std::int64_t{1}, rows * halfColumns(rows, width) / width);
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
+  eachRows(rows, at_once, [&](std::int64_t first, std::int64_t count) {
     const TypedMatrix part = paddedIn(room, count, columns);
     if (!there || at_once < rows) roundColumns(space, values.rowsFrom(first, count), part);
     body(first, part);
-  }
+  });
 }
 
 /// Rows of two operands that are converted to `Real` at once if one of them is 16-bit.

@@ -3,7 +3,7 @@
 #include "partita/config/run_config.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/math.hpp"
-#include "partita/core/types.hpp"
+#include "partita/core/typed_span.hpp"
 
 namespace partita {
 
@@ -81,6 +81,15 @@ void withActivation(Activation activation, double slope, const Body& body) {
     return body(Silu{});
   }
   PARTITA_FAIL("unknown activation");
+}
+
+/// Calls `body` with the activation of a layer, and a number of the type that stores numbers of the given
+/// precision.
+template <class Body>
+void withTypes(Precision precision, const LayerSpec& spec, const Body& body) {
+  withStored(precision, [&](auto stored) {
+    withActivation(spec.activation, spec.slope, [&](auto act) { body(act, stored); });
+  });
 }
 
 } // namespace partita

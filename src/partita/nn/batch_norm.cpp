@@ -118,20 +118,18 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMat
   const Region region(space, "partita::BatchNorm::forward", Phase::elementwise);
   Real *mean = saved.data(), *inverse = mean + _channels;
   measure(space, pass, in, mean, inverse);
-  withStored(in.precision, [&](auto stored) {
+  withTypes(in.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const Normalise<decltype(act), Stored> body{act,
-                                                  in.as<Stored>(),
-                                                  ChannelStatistics{mean, inverse},
-                                                  _scale.values.data(),
-                                                  _shift.values.data(),
-                                                  out.as<Stored>(),
-                                                  _channels,
-                                                  _places};
-      forEachChannelPack(space, "partita::BatchNorm::forward_kernel", in.rows, _places, _channels,
-                         body.aligned(), body);
-    });
+    const Normalise<decltype(act), Stored> body{act,
+                                                in.as<Stored>(),
+                                                ChannelStatistics{mean, inverse},
+                                                _scale.values.data(),
+                                                _shift.values.data(),
+                                                out.as<Stored>(),
+                                                _channels,
+                                                _places};
+    forEachChannelPack(space, "partita::BatchNorm::forward_kernel", in.rows, _places, _channels,
+                       body.aligned(), body);
   });
 }
 
@@ -139,23 +137,21 @@ void BatchNorm::sumGradients(const ExecSpace& space, const TypedMatrix& in, cons
                              const Matrix& saved, const TypedMatrix& grad_out, const Sums& sums) const {
   const JoinedImages images = joined(in.rows, _places);
   const Real *mean = saved.data(), *inverse = mean + _channels;
-  withStored(in.precision, [&](auto stored) {
+  withTypes(in.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const GradientSums<decltype(act), Stored> body{act,
-                                                     in.as<Stored>(),
-                                                     out.as<Stored>(),
-                                                     ChannelStatistics{mean, inverse},
-                                                     _scale.values.data(),
-                                                     _shift.values.data(),
-                                                     grad_out.as<Stored>(),
-                                                     sums.first,
-                                                     sums.second,
-                                                     _channels,
-                                                     images.places};
-      forEachImage(space, "partita::BatchNorm::gradient_sums_kernel", images.rows, images.places, _channels,
-                   body.aligned(), body);
-    });
+    const GradientSums<decltype(act), Stored> body{act,
+                                                   in.as<Stored>(),
+                                                   out.as<Stored>(),
+                                                   ChannelStatistics{mean, inverse},
+                                                   _scale.values.data(),
+                                                   _shift.values.data(),
+                                                   grad_out.as<Stored>(),
+                                                   sums.first,
+                                                   sums.second,
+                                                   _channels,
+                                                   images.places};
+    forEachImage(space, "partita::BatchNorm::gradient_sums_kernel", images.rows, images.places, _channels,
+                 body.aligned(), body);
   });
 }
 

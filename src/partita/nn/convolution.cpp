@@ -165,14 +165,12 @@ void Convolution::finish(const ExecSpace& space, const TypedMatrix& out, const T
   if (bias == nullptr && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Convolution::finish", Phase::elementwise);
   const std::int64_t places = _c.windows.outPlaces();
-  withStored(out.precision, [&](auto stored) {
+  withTypes(out.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const Finish<decltype(act), Stored> body{
-          act, bias, out.as<Stored>(), saved.as<Stored>(), _c.out_channels, places};
-      forEachChannelPack(space, "partita::Convolution::finish_kernel", out.rows, places, _c.out_channels,
-                         alignedForPacks(bias, body.out, body.saved), body);
-    });
+    const Finish<decltype(act), Stored> body{
+        act, bias, out.as<Stored>(), saved.as<Stored>(), _c.out_channels, places};
+    forEachChannelPack(space, "partita::Convolution::finish_kernel", out.rows, places, _c.out_channels,
+                       alignedForPacks(bias, body.out, body.saved), body);
   });
 }
 
@@ -186,14 +184,12 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
   PARTITA_REQUIRE(before + rows * _c.out_channels <= static_cast<std::int64_t>(pass.work.size()),
                   "scratch that does not hold the sums of a convolution");
   Real* sums = pass.work.data() + before;
-  withStored(out.precision, [&](auto stored) {
+  withTypes(out.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const ChannelActivationGradient<decltype(act), Stored> body{
-          act, out.as<Stored>(), saved.as<Stored>(), grad.as<Stored>(), sums, _c.out_channels, places};
-      forEachImage(space, "partita::Convolution::activation_gradient_kernel", rows, places, _c.out_channels,
-                   body.aligned(), body);
-    });
+    const ChannelActivationGradient<decltype(act), Stored> body{
+        act, out.as<Stored>(), saved.as<Stored>(), grad.as<Stored>(), sums, _c.out_channels, places};
+    forEachImage(space, "partita::Convolution::activation_gradient_kernel", rows, places, _c.out_channels,
+                 body.aligned(), body);
   });
   if (!_plan.spec.convolution.bias) return;
   sumColumns(space, "partita::Convolution::bias_gradient_kernel", rows, _c.out_channels,

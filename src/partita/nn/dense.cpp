@@ -124,17 +124,15 @@ void Dense::forwardHalf(const ExecSpace& space, const TypedMatrix& in, const Typ
 void Dense::activate(const ExecSpace& space, const TypedMatrix& out, const TypedMatrix& saved,
                      const Real* bias) const {
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
-  withStored(out.precision, [&](auto stored) {
+  withTypes(out.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const BiasActivation<decltype(act), Stored> body{act, out.as<Stored>(), saved.as<Stored>(), bias,
-                                                       out.columns};
-      const bool aligned = alignedForPacks(body.out, body.saved, bias);
-      if (bias == nullptr)
-        forEachPack(space, "partita::Dense::bias_activation_kernel", out.size(), aligned, body);
-      else
-        forEachPack(space, "partita::Dense::bias_activation_kernel", out.rows, out.columns, aligned, body);
-    });
+    const BiasActivation<decltype(act), Stored> body{act, out.as<Stored>(), saved.as<Stored>(), bias,
+                                                     out.columns};
+    const bool aligned = alignedForPacks(body.out, body.saved, bias);
+    if (bias == nullptr)
+      forEachPack(space, "partita::Dense::bias_activation_kernel", out.size(), aligned, body);
+    else
+      forEachPack(space, "partita::Dense::bias_activation_kernel", out.rows, out.columns, aligned, body);
   });
 }
 
@@ -158,20 +156,18 @@ void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const T
                                const TypedMatrix& saved, const TypedMatrix& grad, bool sums) const {
   if (!sums && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
-  withStored(out.precision, [&](auto stored) {
+  withTypes(out.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const PreActivationGradient<decltype(act), Stored> body{act, out.as<Stored>(), saved.as<Stored>(),
-                                                              grad.as<Stored>(), _units};
-      if (sums) {
-        sumColumns(space, "partita::Dense::activation_gradient_kernel", grad.rows, _units, body,
-                   _bias.gradient(space, pass.accumulate).data(), pass.accumulate);
-        _bias.storeGradient(space);
-      } else {
-        forEachPack(space, "partita::Dense::activation_gradient_kernel", grad.rows, _units,
-                    alignedForPacks(body.out, body.saved, body.grad), body);
-      }
-    });
+    const PreActivationGradient<decltype(act), Stored> body{act, out.as<Stored>(), saved.as<Stored>(),
+                                                            grad.as<Stored>(), _units};
+    if (sums) {
+      sumColumns(space, "partita::Dense::activation_gradient_kernel", grad.rows, _units, body,
+                 _bias.gradient(space, pass.accumulate).data(), pass.accumulate);
+      _bias.storeGradient(space);
+    } else {
+      forEachPack(space, "partita::Dense::activation_gradient_kernel", grad.rows, _units,
+                  alignedForPacks(body.out, body.saved, body.grad), body);
+    }
   });
 }
 

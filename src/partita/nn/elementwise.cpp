@@ -39,13 +39,11 @@ struct ApplyGradient {
 void ActivationLayer::forward(const ExecSpace& space, const Pass&, const TypedMatrix& in,
                               const TypedMatrix& out, const Matrix&) {
   const Region region(space, "partita::ActivationLayer::forward", Phase::elementwise);
-  withStored(out.precision, [&](auto stored) {
+  withTypes(out.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const Apply<decltype(act), Stored> body{act, in.as<Stored>(), out.as<Stored>()};
-      forEachPack(space, "partita::ActivationLayer::forward_kernel", out.size(),
-                  alignedForPacks(body.in, body.out), body);
-    });
+    const Apply<decltype(act), Stored> body{act, in.as<Stored>(), out.as<Stored>()};
+    forEachPack(space, "partita::ActivationLayer::forward_kernel", out.size(),
+                alignedForPacks(body.in, body.out), body);
   });
 }
 
@@ -54,14 +52,12 @@ void ActivationLayer::backward(const ExecSpace& space, const Pass&, const TypedM
                                const TypedMatrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::ActivationLayer::backward", Phase::elementwise);
-  withStored(out.precision, [&](auto stored) {
+  withTypes(out.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const ApplyGradient<decltype(act), Stored> body{act, in.as<Stored>(), out.as<Stored>(),
-                                                      grad_out.as<Stored>(), grad_in.as<Stored>()};
-      forEachPack(space, "partita::ActivationLayer::backward_kernel", out.size(),
-                  alignedForPacks(body.in, body.out, body.grad_out, body.grad_in), body);
-    });
+    const ApplyGradient<decltype(act), Stored> body{act, in.as<Stored>(), out.as<Stored>(),
+                                                    grad_out.as<Stored>(), grad_in.as<Stored>()};
+    forEachPack(space, "partita::ActivationLayer::backward_kernel", out.size(),
+                alignedForPacks(body.in, body.out, body.grad_out, body.grad_in), body);
   });
 }
 

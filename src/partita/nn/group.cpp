@@ -109,14 +109,12 @@ void Group::forwardInside(const ExecSpace& space, Memory& memory, const TypedMat
 void Group::add(const ExecSpace& space, const Memory& memory, const TypedMatrix& in,
                 const TypedMatrix& out) const {
   const TypedMatrix body = memory.body.output(), beside = _shortcut.empty() ? in : memory.shortcut.output();
-  withStored(out.precision, [&](auto stored) {
+  withTypes(out.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const AddActivation<decltype(act), Stored> sum{act, body.as<Stored>(), beside.as<Stored>(),
-                                                     out.as<Stored>(), memory.argument};
-      forEachPack(space, "partita::Group::add_kernel", out.size(),
-                  alignedForPacks(sum.a, sum.b, sum.out, sum.argument), sum);
-    });
+    const AddActivation<decltype(act), Stored> sum{act, body.as<Stored>(), beside.as<Stored>(),
+                                                   out.as<Stored>(), memory.argument};
+    forEachPack(space, "partita::Group::add_kernel", out.size(),
+                alignedForPacks(sum.a, sum.b, sum.out, sum.argument), sum);
   });
 }
 
@@ -139,20 +137,18 @@ void Group::activationGradient(const ExecSpace& space, const Memory& memory, con
     add(space, memory, in, out);
     roundTo(space, _body.parameterPrecision(), out); // as forward left it
   }
-  withStored(out.precision, [&](auto stored) {
+  withTypes(out.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      const auto run = [&](auto copies) {
-        const SumGradient<decltype(act), Stored, decltype(copies)::value> body{
-            act, out.as<Stored>(), memory.argument, grad.as<Stored>(), copy.as<Stored>()};
-        forEachPack(space, "partita::Group::activation_gradient_kernel", out.size(),
-                    alignedForPacks(body.out, body.argument, body.grad, body.copy), body);
-      };
-      if (copy.data == grad.data)
-        run(std::false_type());
-      else
-        run(std::true_type());
-    });
+    const auto run = [&](auto copies) {
+      const SumGradient<decltype(act), Stored, decltype(copies)::value> body{
+          act, out.as<Stored>(), memory.argument, grad.as<Stored>(), copy.as<Stored>()};
+      forEachPack(space, "partita::Group::activation_gradient_kernel", out.size(),
+                  alignedForPacks(body.out, body.argument, body.grad, body.copy), body);
+    };
+    if (copy.data == grad.data)
+      run(std::false_type());
+    else
+      run(std::true_type());
   });
 }
 

@@ -12,6 +12,7 @@
 namespace partita {
 
 constexpr std::int64_t most_classes = 1000000; ///< limit for decks and for labels in data files
+constexpr std::int64_t glyph_classes = 47;     ///< characters that the built-in images show
 /// Limit for the steps of a run, all stages and phases together. The product of these steps and the
 /// samples or microbatches per step, at most 2^24, is then below 2^63 as well.
 constexpr std::int64_t most_run_steps = 100000000000;
@@ -274,6 +275,11 @@ struct RunConfig {
 /// In which activations, and their gradients, are stored between layers. Parts of a stage exchange `Real`.
 inline Precision activationPrecision(const RunConfig& config) {
   return config.strategy.parts == 1 ? config.run.precision : Precision::single;
+}
+
+/// Are any values rounded to fp16, whose range is so small that they have to be scaled?
+inline bool usesFp16(const RunConfig& config) {
+  return config.run.precision == Precision::fp16 || config.strategy.wire == Wire::fp16;
 }
 
 /// In which gradients are summed over replicas.

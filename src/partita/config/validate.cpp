@@ -14,7 +14,6 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t glyph_classes = 47;
 constexpr std::int64_t most_layers = 100000;
 
 std::string number(std::int64_t value) {
@@ -211,8 +210,7 @@ void validateJointSteps(const RunConfig& c, Diagnostics& d) {
           "needs input 'relay', not '" + nameOf(sil.input) + "'");
   d.check(sil.reencode != Switch::on, {"strategy/joint_every", "strategy/reencode"},
           "gradients cannot cross a cut whose values are re-encoded");
-  const bool fp16 = c.run.precision == Precision::fp16 || c.strategy.wire == Wire::fp16;
-  d.check(!fp16, {"strategy/joint_every", "run/precision"},
+  d.check(!usesFp16(c), {"strategy/joint_every", "run/precision"},
           "stages scale their losses differently in 'fp16'; use 'bf16' or float");
 }
 

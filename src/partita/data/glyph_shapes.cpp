@@ -1,5 +1,6 @@
 #include "partita/data/glyph_shapes.hpp"
 
+#include "partita/config/run_config.hpp"
 #include "partita/core/error.hpp"
 
 #include <array>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 namespace partita {
@@ -23,7 +22,6 @@ struct Pose {
   }
 };
 
-constexpr std::int64_t glyph_classes = 47;
 constexpr std::size_t most_glyph_vertices = 64;
 
 /// The undistorted characters, in the order 0-9 A-Z a b d e f g h n q r t: the lower-case letters are those

@@ -16,8 +16,6 @@ struct AttentionShape {
   std::int64_t rows() const { return samples * heads * positions; } ///< of scores
 };
 
-constexpr std::int64_t widest_head = 256; ///< its tiles fit into the cache of a core
-
 /// What the forward pass of causal attention leaves for the backward pass. Both matrices have one precision.
 struct AttentionValues {
   AttentionShape shape;

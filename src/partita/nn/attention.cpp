@@ -21,8 +21,6 @@ AttentionValues valuesIn(const Matrix& saved, const AttentionShape& shape, Preci
 
 } // namespace
 
-static_assert(most_head_width == widest_head, "plans allow the heads that the kernels compute");
-
 Attention::Attention(const LayerPlan& plan)
     : PlannedLayer(plan), _width(plan.in[1]), _heads(plan.spec.attention.heads), _inner(widthOfHeads(plan)) {}
 

@@ -103,9 +103,6 @@ class LayerRules {
   virtual LayerStep step(const LayerPlan&) const { return {"", {}, {}}; }
 };
 
-/// Widest head of attention: its tiles must fit into the cache of a core.
-constexpr std::int64_t most_head_width = 256;
-
 /// Total width of the attention heads that this rank has.
 std::int64_t widthOfHeads(const LayerPlan& plan);
 

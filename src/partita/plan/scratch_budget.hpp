@@ -38,6 +38,9 @@ constexpr std::int64_t normGroups(std::int64_t rows) {
 #endif
 }
 
+/// Widest head of attention: its tiles must fit into the cache of a core.
+constexpr std::int64_t widest_head = 256;
+
 /// Layers that look up tokens sort them on devices: a digit of 256 values at a time, in blocks of places.
 constexpr std::int64_t sort_digits = 256, sort_block = 128;
 

@@ -17,11 +17,6 @@ std::vector<GradientNorm::Part> partsOf(const Stage& stage) {
   return parts;
 }
 
-/// The range of fp16 is so small that the loss has to be scaled.
-bool hasFp16(const RunConfig& config) {
-  return config.run.precision == Precision::fp16 || config.strategy.wire == Wire::fp16;
-}
-
 } // namespace
 
 std::int64_t logInterval(const RunSection& run, std::int64_t steps) {
@@ -37,8 +32,8 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLi
       _late(_link.gradients->overlaps() && !clips() && !_checks && _section.offload == Offload::none),
       _statistics("partita::StageUpdater::statistics", _checks ? local.stage.statistics().extent(0) : 0),
       _batch(config.training.batch), _log_every(logInterval(config.run, schedule.steps)) {
-  PARTITA_REQUIRE(_checks || !hasFp16(config), "a scaled loss whose overflows nobody checks");
-  _known.scale = LossScale(hasFp16(config));
+  PARTITA_REQUIRE(_checks || !usesFp16(config), "a scaled loss whose overflows nobody checks");
+  _known.scale = LossScale(usesFp16(config));
   if (_checks) {
     _gate.emplace(_section, _known);
     _link.gradients->setScale(_gate->scale(), _gate->inverseScale());

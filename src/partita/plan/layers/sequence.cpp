@@ -60,9 +60,9 @@ class AttentionRules : public LayerRules {
                       toText(plan.in));
     }
     const std::int64_t width = plan.in[1], heads = plan.spec.attention.heads;
-    if (width % heads != 0 || width / heads > most_head_width) {
+    if (width % heads != 0 || width / heads > widest_head) {
       throw UserError(plan.entry + ": a width of " + std::to_string(width) + " cannot be divided among " +
-                      std::to_string(heads) + " heads of at most " + std::to_string(most_head_width));
+                      std::to_string(heads) + " heads of at most " + std::to_string(widest_head));
     }
     return plan.in;
   }

@@ -14,8 +14,7 @@ namespace {
 /// Factor on differences in fp16, most of which would otherwise underflow: a power of two, for which the sum
 /// of the replicas fits if a parameter has changed by less than 64 on average.
 double scaleOf(const RunConfig& config, int replicas) {
-  const bool half = config.run.precision == Precision::fp16 || config.strategy.wire == Wire::fp16;
-  return half ? std::exp2(std::floor(std::log2(1024.0 / replicas))) : 1.0;
+  return usesFp16(config) ? std::exp2(std::floor(std::log2(1024.0 / replicas))) : 1.0;
 }
 
 template <class Stored>

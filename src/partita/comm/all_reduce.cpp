@@ -41,14 +41,14 @@ bool AllReduce::advance() {
     if (_steps == 0) return true;
     if (!_out.test()) return false;
     if (_step == _steps) return true;
-    const int ranks = _peers.size();
-    if (_step + 1 < ranks) add(chunk(_peers.rank() + 2 * ranks - _step - 2));
+    if (_step + 1 < _peers.size()) add(chunk(_step + 2));
     if (++_step < _steps) exchange();
   }
 }
 
-TypedSpan AllReduce::chunk(int index) const {
-  const Slice share = shareOf(_values.size, index % _peers.size(), _peers.size());
+TypedSpan AllReduce::chunk(int step) const {
+  const int ranks = _peers.size();
+  const Slice share = shareOf(_values.size, ringChunk(_peers.rank(), step, ranks), ranks);
   return _values.part(share.begin, share.end);
 }
 
@@ -57,8 +57,7 @@ void AllReduce::exchange() {
   const int ranks = _peers.size(), rank = _peers.rank(),
             tag = static_cast<int>(Tag::sum) + tag_count * _channel;
   const bool adds = _step + 1 < ranks;
-  const int sent = rank + 2 * ranks - 1 - _step;
-  const TypedSpan out = chunk(sent), in = chunk(sent + ranks - 1);
+  const TypedSpan out = chunk(_step + 1), in = chunk(_step + 2);
   const int last = (rank + ranks - 1) % ranks, next = (rank + 1) % ranks;
   const auto awaited = [&](WaitedFor::Kind kind, int peer) {
     return WaitedFor{kind, _what, _peers.worldRank(peer)};

@@ -25,7 +25,7 @@ class AllReduce final : public RankSum {
   bool advance() override;
 
  private:
-  TypedSpan chunk(int index) const;
+  TypedSpan chunk(int step) const; ///< see `ringChunk`
   void exchange();
   void add(const TypedSpan& chunk) const;
 

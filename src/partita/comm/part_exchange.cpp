@@ -6,6 +6,7 @@
 #include "partita/comm/wait_times.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
+#include "partita/plan/share.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -136,8 +137,7 @@ void PartExchange::complete(const ExecSpace& space) {
 void PartExchange::gatherChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
                                 const Bounds& bounds) {
   for (int i = 0; i + 1 < ring.count; ++i) {
-    const int out = (ring.place + ring.count - i) % ring.count,
-              in = (ring.place + 2 * ring.count - i - 1) % ring.count;
+    const int out = ringChunk(ring.place, i, ring.count), in = ringChunk(ring.place, i + 1, ring.count);
     post(space, what, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
          {{ring.last, values + bounds[in], bounds[in + 1] - bounds[in]}});
     complete(space);
@@ -153,8 +153,7 @@ void PartExchange::addUp(const ExecSpace& space, const char* what, const Vector&
   Bounds bounds;
   for (int i = 0; i <= ring.count; ++i) bounds.push_back(size * i / ring.count);
   for (int i = 0; i + 1 < ring.count; ++i) {
-    const int out = (ring.place + 2 * ring.count - i - 1) % ring.count,
-              in = (ring.place + 2 * ring.count - i - 2) % ring.count;
+    const int out = ringChunk(ring.place, i + 1, ring.count), in = ringChunk(ring.place, i + 2, ring.count);
     const std::int64_t count = bounds[in + 1] - bounds[in];
     if (i > 0 || travel != Travel::arrive)
       post(space, what, {{ring.next, values.data() + bounds[out], bounds[out + 1] - bounds[out]}},
@@ -216,7 +215,7 @@ void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, cons
   int last = ring.place;
   Real* out = own.data();
   for (int i = 0; i + 1 < ring.count; ++i) {
-    const int got = (ring.place + 2 * ring.count - i - 1) % ring.count;
+    const int got = ringChunk(ring.place, i + 1, ring.count);
     Real* const in = work.data() + i % 2 * largest;
     if (i > 0 || travel != Travel::arrive)
       post(space, waits::part_values, {{ring.next, out, bounds[last + 1] - bounds[last]}},
@@ -245,13 +244,12 @@ void PartExchange::reduce(const ExecSpace& space, const ExchangePlan& plan, cons
   const std::int64_t rows = all.extent(0), columns = all.extent(1);
   const Bounds bounds = chunkBounds(plan.widths, rows), places = chunkBounds(plan.widths, 1);
   Real *out = work.data(), *in = out + largestChunk(bounds);
-  const int first = (ring.place + ring.count - 1) % ring.count;
+  const int first = ringChunk(ring.place, 1, ring.count);
   if (travel != Travel::arrive)
     copyColumns(space, all.data() + places[first], columns, out, plan.widths[first], rows,
                 plan.widths[first]);
   for (int i = 0; i + 1 < ring.count; ++i) {
-    const int sent = (ring.place + 2 * ring.count - i - 1) % ring.count,
-              got = (ring.place + 2 * ring.count - i - 2) % ring.count;
+    const int sent = ringChunk(ring.place, i + 1, ring.count), got = ringChunk(ring.place, i + 2, ring.count);
     if (i > 0 || travel != Travel::arrive)
       post(space, waits::range_sums, {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
            {{ring.last, in, bounds[got + 1] - bounds[got]}});

@@ -16,6 +16,13 @@ inline Slice shareOf(std::int64_t count, std::int64_t index, std::int64_t shares
   return {count * index / shares, count * (index + 1) / shares};
 }
 
+/// The chunk `step` places before that of the rank at `place`. The ranks of a ring pass chunks on to the next
+/// rank, so each of them sends its chunks in this order.
+inline int ringChunk(int place, int step, int count) {
+  const int chunk = (place - step) % count;
+  return chunk < 0 ? chunk + count : chunk;
+}
+
 /// The size of the largest share.
 inline std::int64_t largestShare(std::int64_t count, std::int64_t shares) {
   return (count + shares - 1) / shares;

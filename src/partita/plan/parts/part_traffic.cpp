@@ -55,7 +55,7 @@ class MessageList {
   void ring(PartExchangeKind kind, const std::vector<std::int64_t>& chunks, int first) {
     const int count = static_cast<int>(chunks.size());
     for (int i = 0; i + 1 < count; ++i)
-      add(kind, chunks[static_cast<std::size_t>((first + 2 * count - i) % count)],
+      add(kind, chunks[static_cast<std::size_t>(ringChunk(first, i, count))],
           std::exchange(_behind, nullptr));
   }
   void add(PartExchangeKind kind, std::int64_t values, const LayerPlan* behind) {

@@ -25,12 +25,6 @@ Real madeUp(std::size_t i, int meeting, int replica) {
       0.01 * std::sin(static_cast<double>(i) * (meeting + 1) + 0.7 * static_cast<double>(replica)));
 }
 
-std::vector<Real> copyOf(const StoredVector& vector) {
-  std::vector<Real> values(static_cast<std::size_t>(vector.size()));
-  vector.copyOut(ExecSpace(), 0, vector.size(), values.data());
-  return values;
-}
-
 /// The outer step for each value in double precision, as in the papers.
 class Reference {
  public:
@@ -68,16 +62,16 @@ double differenceAfterMeetings(const Overrides& overrides) {
   StageMeeting meeting(run.config, updater, run.grid);
   meeting.begin(space);
   const LocalSgdSection& section = run.config.strategy.local_sgd;
-  Reference reference(copyOf(local.stage.masters()));
+  Reference reference(local.stage.masters().values(ExecSpace()));
   for (int i = 0; i < 4; ++i) {
-    std::vector<Real> values = copyOf(local.stage.masters());
+    std::vector<Real> values = local.stage.masters().values(ExecSpace());
     for (std::size_t j = 0; j < values.size(); ++j) values[j] += madeUp(j, i, run.grid.replica());
     local.stage.setParameters(space, values.data());
     const bool nesterov = section.outer == OuterStep::nesterov && i > 0; // the first is in the warm-up
     meeting.meet(space, nesterov ? OuterStep::nesterov : OuterStep::average);
     reference.meet(i, run.grid.replicas(), nesterov, section);
   }
-  std::vector<Real> own = copyOf(local.stage.masters()), first = own;
+  std::vector<Real> own = local.stage.masters().values(ExecSpace()), first = own;
   MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
             run.grid.world().get());
   CHECK(own == first);
@@ -176,7 +170,8 @@ TEST_CASE("Batch norms of replicas that learn alone come to the same statistics"
   SmallRun run(everyone(), smallDeck(deckOf({norms, "strategy/stages=2", "strategy/every=5"})));
   const MpiRecording recording;
   run.train();
-  std::vector<Real> own = copyOf(StoredVector(run.stages.front()->stage.statistics())), first = own;
+  std::vector<Real> own = StoredVector(run.stages.front()->stage.statistics()).values(ExecSpace()),
+                    first = own;
   MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
             run.grid.world().get());
   CHECK(own == first);

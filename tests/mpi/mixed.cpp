@@ -36,22 +36,16 @@ void fill(const TypedSpan& numbers, const std::vector<Real>& values) {
   fence(ExecSpace(), "partita::test::fill");
 }
 
-std::vector<Real> copyOf(const StoredVector& vector) {
-  std::vector<Real> values(static_cast<std::size_t>(vector.size()));
-  vector.copyOut(ExecSpace(), 0, vector.size(), values.data());
-  return values;
-}
-
 /// Everything that a step may change on this rank.
 struct Snapshot {
   explicit Snapshot(const std::vector<std::unique_ptr<StageUpdater>>& updaters) {
     for (const auto& updater : updaters) {
       const Stage& stage = updater->local().stage;
       values.push_back(stored(stage.trained().parameters));
-      values.push_back(copyOf(stage.masters()));
-      values.push_back(copyOf(StoredVector(stage.statistics())));
+      values.push_back(stage.masters().values(ExecSpace()));
+      values.push_back(StoredVector(stage.statistics()).values(ExecSpace()));
       for (const Optimiser::State& state : updater->optimiser().state())
-        values.push_back(copyOf(state.values));
+        values.push_back(state.values.values(ExecSpace()));
       steps.push_back(updater->optimiser().steps());
     }
   }
@@ -347,9 +341,9 @@ TEST_CASE("Replicas with sums of 16 bits stay copies of one another", "[mixed]")
       SmallRun run(everyone(),
                    smallDeck({precision, wire, "strategy/kind=joint", "strategy/bucket_kib=1",
                               "strategy/replicas=" + std::to_string(everyone().size()), "data/samples=630"}));
-      const std::vector<Real> before = copyOf(run.stages.front()->stage.masters());
+      const std::vector<Real> before = run.stages.front()->stage.masters().values(ExecSpace());
       run.train();
-      const std::vector<Real> own = copyOf(run.stages.front()->stage.masters());
+      const std::vector<Real> own = run.stages.front()->stage.masters().values(ExecSpace());
       std::vector<Real> first = own;
       MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
                 run.grid.world().get());

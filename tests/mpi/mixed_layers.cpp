@@ -68,14 +68,10 @@ class OverflowWatch : public StepControl {
     std::vector<Real> parameters, statistics;
     std::int64_t steps = 0;
   };
-  static std::vector<Real> copyOf(const StoredVector& vector) {
-    std::vector<Real> values(static_cast<std::size_t>(vector.size()));
-    vector.copyOut(ExecSpace(), 0, vector.size(), values.data());
-    return values;
-  }
   static State stateOf(StageUpdater& updater) {
     const Stage& stage = updater.local().stage;
-    return {copyOf(stage.masters()), copyOf(StoredVector(stage.statistics())), updater.optimiser().steps()};
+    return {stage.masters().values(ExecSpace()), StoredVector(stage.statistics()).values(ExecSpace()),
+            updater.optimiser().steps()};
   }
   double _scale;
   std::map<const StageUpdater*, State> _last;

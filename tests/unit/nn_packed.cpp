@@ -83,8 +83,7 @@ TEST_CASE("One layer of 16 bits is that of single precision, rounded", "[half]")
     const Values found = stored(halves.trained().parameters);
     CHECK(found == rounded(masters, precision));
     CHECK(found != masters);
-    std::vector<Real> kept(masters.size());
-    halves.masters().copyOut(space, 0, halves.masters().size(), kept.data());
+    const std::vector<Real> kept = halves.masters().values(space);
     CHECK(Values(kept.begin(), kept.end()) == masters);
 
     assign(reals.parameters(), found);

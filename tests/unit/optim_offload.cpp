@@ -27,12 +27,6 @@ std::vector<Real> realNormals(std::int64_t count, std::uint64_t seed) {
   return {values.begin(), values.end()};
 }
 
-std::vector<Real> copyOf(const StoredVector& vector) {
-  std::vector<Real> values(static_cast<std::size_t>(vector.size()));
-  vector.copyOut(space, 0, vector.size(), values.data());
-  return values;
-}
-
 struct Ended {
   Values parameters;
   std::vector<std::vector<Real>> state;
@@ -49,7 +43,7 @@ Ended train(const OptimiserSection& section, double factor) {
     optimiser->step(space, {parameters, gradients, {}}, 0.01 * t, device_factor);
   }
   Ended ended{valuesOf(parameters), {}};
-  for (const Optimiser::State& state : optimiser->state()) ended.state.push_back(copyOf(state.values));
+  for (const Optimiser::State& state : optimiser->state()) ended.state.push_back(state.values.values(space));
   return ended;
 }
 
@@ -78,14 +72,14 @@ TEST_CASE("A stored vector gives back what was put in, wherever it is", "[offloa
     const StoredVector vector({offload, folder}, "partita::test::stored", size);
     CHECK(vector.size() == size);
     CHECK(vector.offloaded() == (offload != Offload::none));
-    CHECK(copyOf(vector) == std::vector<Real>(static_cast<std::size_t>(size), Real(0)));
+    CHECK(vector.values(space) == std::vector<Real>(static_cast<std::size_t>(size), Real(0)));
     vector.copyIn(space, values.data());
-    CHECK(copyOf(vector) == values);
+    CHECK(vector.values(space) == values);
     std::vector<Real> middle(10);
     vector.copyOut(space, 5000, 10, middle.data());
     CHECK(middle == std::vector<Real>(values.begin() + 5000, values.begin() + 5010));
     vector.clear(space);
-    CHECK(copyOf(vector) == std::vector<Real>(static_cast<std::size_t>(size), Real(0)));
+    CHECK(vector.values(space) == std::vector<Real>(static_cast<std::size_t>(size), Real(0)));
   }
 }
 
@@ -110,11 +104,11 @@ TEST_CASE("A stream of buckets changes each value once, from the back", "[offloa
       });
       CHECK(expected_end == 0);
     }
-    const std::vector<Real> found = copyOf(there);
+    const std::vector<Real> found = there.values(space);
     std::vector<Real> expected(static_cast<std::size_t>(size));
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<Real>(2 * i);
     CHECK(found == expected);
-    CHECK(copyOf(here) == std::vector<Real>(static_cast<std::size_t>(size), Real(2)));
+    CHECK(here.values(space) == std::vector<Real>(static_cast<std::size_t>(size), Real(2)));
   }
 }
 
@@ -153,7 +147,8 @@ TEST_CASE("An update in parts is bitwise that of the whole", "[offload]") {
         optimiser->stepPart(space, trained, 0.01 * t, begin, end);
     }
     Ended ended{valuesOf(parameters), {}};
-    for (const Optimiser::State& state : optimiser->state()) ended.state.push_back(copyOf(state.values));
+    for (const Optimiser::State& state : optimiser->state())
+      ended.state.push_back(state.values.values(space));
     CHECK(ended == train(section, 1.0));
     CHECK(optimiser->steps() == 5);
   }

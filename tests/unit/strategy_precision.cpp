@@ -40,12 +40,7 @@ struct Trainer {
     trainer.step(space, in, {labelsOf({0, 1, 2, 3}), Matrix()});
   }
   void finish() { trainer.updater().finishUpdate(space); } ///< before it, only a device may know of a step
-  std::vector<Real> masters() {
-    const StoredVector& values = model.stages.front()->stage.masters();
-    std::vector<Real> copy(static_cast<std::size_t>(values.size()));
-    values.copyOut(space, 0, values.size(), copy.data());
-    return copy;
-  }
+  std::vector<Real> masters() { return model.stages.front()->stage.masters().values(space); }
 
   Values statistics() { return valuesOf(model.stages.front()->stage.statistics()); }
   bool takes(std::uint64_t number) { ///< makes a step; returns whether it was taken

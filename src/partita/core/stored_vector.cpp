@@ -123,6 +123,12 @@ void StoredVector::copyOut(const ExecSpace& space, std::int64_t begin, std::int6
   if (offloaded()) std::memcpy(to, part(begin, count).data(), values * sizeof(Real));
 }
 
+std::vector<Real> StoredVector::values(const ExecSpace& space) const {
+  std::vector<Real> values(static_cast<std::size_t>(_size));
+  copyOut(space, 0, _size, values.data());
+  return values;
+}
+
 void StoredVector::copyIn(const ExecSpace& space, const Real* from) const {
   const std::size_t values = _size;
   if (!offloaded())

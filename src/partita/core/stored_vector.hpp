@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace partita {
 
@@ -14,6 +15,9 @@ struct Placement {
   Offload offload = Offload::none;
   std::string directory;
 };
+inline Placement placementOf(const OptimiserSection& section) {
+  return {section.offload, section.offload_directory};
+}
 
 /// A flat vector stored on the device, in (pinned) host memory, or in a memory-mapped file. The file has no
 /// name and so disappears with the process. Copies are shallow, as with Kokkos::View. Disk space is allocated
@@ -47,6 +51,7 @@ class StoredVector {
   void save(const ExecSpace& space, std::int64_t begin, const Vector& from) const;
   /// The same for host memory; these wait.
   void copyOut(const ExecSpace& space, std::int64_t begin, std::int64_t count, Real* to) const;
+  std::vector<Real> values(const ExecSpace& space) const;      ///< a copy of all of it
   void copyIn(const ExecSpace& space, const Real* from) const; ///< all of it
   void clear(const ExecSpace& space) const;
 

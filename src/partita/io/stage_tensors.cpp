@@ -65,8 +65,7 @@ void readSlices(const RunFile& file, const TensorRecord& record, const StageTens
 std::optional<std::vector<Real>> valuesOfStage(const RunFile& file, const std::string& kind,
                                                const Stage& stage, const StoredVector& own, int replica,
                                                bool heads_may_lack) {
-  std::vector<Real> values(static_cast<std::size_t>(own.size()));
-  own.copyOut(ExecSpace(), 0, own.size(), values.data());
+  std::vector<Real> values = own.values(ExecSpace());
   const std::string stored = kindIn(file, kind, replica);
   for (const StageTensor& tensor : tensorsOf(stage, kind)) {
     const TensorRecord* found = recordOf(file, stored, tensor);

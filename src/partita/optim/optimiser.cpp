@@ -164,7 +164,7 @@ Optimiser::Optimiser(const OptimiserSection& section, const std::vector<std::str
     : _section(section), _one("partita::Optimiser::one", 1) {
   Kokkos::deep_copy(ExecSpace(), _one, Real(1));
   fence(ExecSpace(), "partita::Optimiser::one");
-  const Placement placement{section.offload, section.offload_directory};
+  const Placement placement = placementOf(section);
   for (const std::string& name : states)
     _state.push_back({name, StoredVector(placement, "partita::Optimiser::" + name, parameters)});
 }

@@ -52,7 +52,7 @@ std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& pl
 }
 
 StageStorage storageOf(const RunConfig& config, const GivenMemory& given) {
-  return {config.run.precision, {config.optimiser.offload, config.optimiser.offload_directory}, given};
+  return {config.run.precision, placementOf(config.optimiser), given};
 }
 
 } // namespace

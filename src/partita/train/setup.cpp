@@ -71,11 +71,9 @@ struct RankMemory {
 /// Reserves room for the state of the optimiser: all ranks should fail now and together rather than when the
 /// optimiser is made.
 void checkOffload(const RunConfig& config, const RankMemory& memory, const Communicator& world) {
-  const OptimiserSection& optimiser = config.optimiser;
   std::shared_ptr<void> room; // held until all ranks have theirs: some may share a disk
-  collectively(world, [&] {
-    room = StoredVector::takeRoom({optimiser.offload, optimiser.offload_directory}, memory.offloaded);
-  });
+  collectively(world,
+               [&] { room = StoredVector::takeRoom(placementOf(config.optimiser), memory.offloaded); });
 }
 
 /// If device memory is host memory, checks what the ranks of a node will need before any of it is allocated:

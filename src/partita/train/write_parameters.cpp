@@ -71,8 +71,7 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
   content.parts.assign(content.tensors.size(), {});
   std::vector<std::vector<Real>> copies;
   const auto place = [&](const char* kind, const Stage& stage, const StoredVector& values) {
-    copies.emplace_back(static_cast<std::size_t>(values.size()));
-    values.copyOut(ExecSpace(), 0, values.size(), copies.back().data());
+    copies.push_back(values.values(ExecSpace()));
     placeValues(content, kind, stage, copies.back().data());
   };
   for (const auto& local : setup.stages) {

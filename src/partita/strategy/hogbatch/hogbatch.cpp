@@ -76,11 +76,7 @@ void HogbatchTraining::beginModel(const ExecSpace& space) {
   const int giver = _context.grid.plan().first_rank;
   const Lasting<std::vector<Real>> lasting;
   std::vector<Real>& values = *lasting;
-  if (world.rank() == giver) {
-    const StoredVector& masters = _context.stages.front()->stage.masters();
-    values.resize(static_cast<std::size_t>(masters.size()));
-    masters.copyOut(space, 0, masters.size(), values.data());
-  }
+  if (world.rank() == giver) values = _context.stages.front()->stage.masters().values(space);
   const bool elsewhere = world.maximum(std::int64_t{world.rank() == giver && _model == nullptr}) > 0;
   if (!elsewhere && world.rank() == giver) _model->write(values.data());
   if (elsewhere && (world.rank() == giver || world.rank() == 0)) {

@@ -95,12 +95,8 @@ void HogbatchReplay::computeGradients(const ExecSpace& space, std::int64_t versi
     order.row = decision.row;
     order.total = decision.total;
     if (!isFinite(_work.compute(space, order))) failDiverged(order);
-    const auto size = static_cast<std::size_t>(_stage.masters().size());
-    Pending& pending = _pending[decision.number];
-    pending.gradient.resize(size);
-    pending.parameters.resize(size);
-    StoredVector(_stage.gradients()).copyOut(space, 0, _stage.masters().size(), pending.gradient.data());
-    _stage.masters().copyOut(space, 0, _stage.masters().size(), pending.parameters.data());
+    _pending[decision.number] = {StoredVector(_stage.gradients()).values(space),
+                                 _stage.masters().values(space)};
   }
   _unread.erase(begin, end);
 }
@@ -116,9 +112,7 @@ void HogbatchReplay::change(const ExecSpace& space, const Decision& decision) {
   if (device_is_host) {
     changeModel(change, change.rate, _stage.parameters().data(), _stage.masters().size());
   } else {
-    const HostVector values("partita::HogbatchReplay::values",
-                            static_cast<std::size_t>(_stage.masters().size()));
-    _stage.masters().copyOut(space, 0, _stage.masters().size(), values.data());
+    std::vector<Real> values = _stage.masters().values(space);
     changeModel(change, change.rate, values.data(), _stage.masters().size());
     _stage.setParameters(space, values.data());
   }

@@ -48,9 +48,7 @@ struct OuterKernel {
 };
 
 StoredVector makeVector(const RunConfig& config, const char* name, std::int64_t size) {
-  const OptimiserSection& optimiser = config.optimiser;
-  return {
-      {optimiser.offload, optimiser.offload_directory}, std::string("partita::StageMeeting::") + name, size};
+  return {placementOf(config.optimiser), std::string("partita::StageMeeting::") + name, size};
 }
 
 } // namespace
@@ -81,19 +79,13 @@ StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid&
 }
 
 void StageMeeting::begin(const ExecSpace& space) {
-  const StoredVector& masters = _updater.local().stage.masters();
-  std::vector<Real> values(static_cast<std::size_t>(masters.size()));
-  masters.copyOut(space, 0, masters.size(), values.data());
-  _anchor.copyIn(space, values.data());
+  _anchor.copyIn(space, _updater.local().stage.masters().values(space).data());
   if (_momentum.size() > 0) _momentum.clear(space);
 }
 
 bool StageMeeting::hasMet(const ExecSpace& space) const {
-  const StoredVector& masters = _updater.local().stage.masters();
-  std::vector<Real> values(static_cast<std::size_t>(masters.size())), anchor(values.size());
-  masters.copyOut(space, 0, masters.size(), values.data());
-  _anchor.copyOut(space, 0, masters.size(), anchor.data());
-  return _peers.maximum(std::int64_t{values == anchor ? 0 : 1}) == 0;
+  const bool same = _updater.local().stage.masters().values(space) == _anchor.values(space);
+  return _peers.maximum(std::int64_t{same ? 0 : 1}) == 0;
 }
 
 void StageMeeting::meet(const ExecSpace& space, OuterStep outer) {

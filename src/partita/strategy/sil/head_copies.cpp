@@ -39,11 +39,10 @@ HeadCopies::HeadCopies(const RunContext& context, std::vector<StageUpdater*> upd
 
 /// A run that continues from a checkpoint sends again what was sent last.
 void HeadCopies::keepSent(const ParameterCopy& copy) {
-  const OptimiserSection& optimiser = _context.config.optimiser;
   StageUpdater& updater = *_updaters[placeOf(copy.from_stage)];
   StoredVector& sent = _sent[{copy.from_stage, copy.kind}];
   if (sent.size() > 0) return;
-  sent = StoredVector({optimiser.offload, optimiser.offload_directory}, "partita::HeadCopies::sent",
+  sent = StoredVector(placementOf(_context.config.optimiser), "partita::HeadCopies::sent",
                       updater.local().stage.masters().size());
   updater.keep({keptStateOf(copy.kind), sent});
 }

@@ -48,11 +48,11 @@ class DividedBatch {
     return evaluate(*loss, logits, own(), learns);
   }
 
-  AxisRange own() const { return _classes.ranges[static_cast<std::size_t>(_classes.own)]; }
+  IndexRange own() const { return _classes.ranges[static_cast<std::size_t>(_classes.own)]; }
   static std::size_t index(std::int64_t row, std::int64_t column) {
     return static_cast<std::size_t>(row * classes + column);
   }
-  static Values columns(const Values& all, const AxisRange& range) {
+  static Values columns(const Values& all, const IndexRange& range) {
     Values some;
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t c = range.begin; c < range.end; ++c) some.push_back(all[index(i, c)]);
@@ -60,7 +60,7 @@ class DividedBatch {
   }
 
  private:
-  Result evaluate(Loss& loss, const Values& logits, const AxisRange& range, bool learns) const {
+  Result evaluate(Loss& loss, const Values& logits, const IndexRange& range, bool learns) const {
     const std::int64_t values = labels * range.size();
     const Matrix output = matrixOf(samples, values, columns(logits, range)),
                  grad = learns ? makeMatrix("partita::test::grad", samples, values) : Matrix();

@@ -222,7 +222,7 @@ TEST_CASE("The number of replicas does not change the batches", "[replicas]") {
     std::vector<std::uint32_t> joined(expected.size());
     std::vector<int> counts(static_cast<std::size_t>(world.size())), begins = counts;
     for (int rank = 0; rank < world.size(); ++rank) {
-      const Slice slice = shareOf(batch, rank, world.size());
+      const IndexRange slice = shareOf(batch, rank, world.size());
       begins[static_cast<std::size_t>(rank)] = static_cast<int>(slice.begin);
       counts[static_cast<std::size_t>(rank)] = static_cast<int>(slice.end - slice.begin);
     }

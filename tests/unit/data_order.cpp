@@ -28,7 +28,7 @@ TEST_CASE("Replicas share a batch out evenly and completely", "[data]") {
     for (int replicas = 1; replicas <= 9; ++replicas) {
       std::int64_t next = 0;
       for (int replica = 0; replica < replicas; ++replica) {
-        const Slice slice = shareOf(rows, replica, replicas);
+        const IndexRange slice = shareOf(rows, replica, replicas);
         CHECK(slice.begin == next);
         CHECK(slice.end - slice.begin >= rows / replicas);
         CHECK(slice.end - slice.begin <= (rows + replicas - 1) / replicas);

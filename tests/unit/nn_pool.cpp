@@ -112,7 +112,7 @@ TEST_CASE("NaN is the largest value of a window", "[nn]") {
 TEST_CASE("Pooling in two calls, first the interior and then the rest, gives the values of one call",
           "[nn]") {
   constexpr std::int64_t rows = 3, untouched = 9;
-  const Block interior{{AxisRange{0, 1}, {1, 4}, {0, 3}}};
+  const Block interior{{IndexRange{0, 1}, {1, 4}, {0, 3}}};
   for (const std::string type : {"max-pool", "average-pool"}) {
     INFO(type);
     LayerPlan plan = planOf({5, 9, 11}, 3, 2, type);

@@ -192,17 +192,17 @@ TEST_CASE("A part computes its interior while halos travel, if that is most of i
     return Block{};
   };
   CHECK(interior(images, 2, 0) ==
-        Block{{AxisRange{0, 1}, {0, 3}, {0, 8}}}); // its last row sees the other part
-  CHECK(interior(images, 2, 1) == Block{{AxisRange{0, 1}, {1, 4}, {0, 8}}});
+        Block{{IndexRange{0, 1}, {0, 3}, {0, 8}}}); // its last row sees the other part
+  CHECK(interior(images, 2, 1) == Block{{IndexRange{0, 1}, {1, 4}, {0, 8}}});
   CHECK(interior(images, 4, 0) == Block{}); // 9 of 16 places
   const std::string strides =
       "{type='conv2d',channels=4,kernel=3,stride=2,padding=1},{type='dense',units=10}";
-  CHECK(interior(strides, 2, 0) == Block{{AxisRange{0, 1}, {0, 2}, {0, 4}}}); // sees only own places
-  CHECK(interior(strides, 2, 1) == Block{});                                  // one of two rows
+  CHECK(interior(strides, 2, 0) == Block{{IndexRange{0, 1}, {0, 2}, {0, 4}}}); // sees only own places
+  CHECK(interior(strides, 2, 1) == Block{});                                   // one of two rows
   CHECK(interior("{type='conv2d',channels=4,kernel=1,padding=2},{type='dense',units=10}", 2, 0) == Block{});
   const std::string pool = "{type='max-pool',kernel=3,stride=1,padding=1},{type='conv2d',channels=4,kernel=1}"
                            ",{type='dense',units=10}";
-  CHECK(interior(pool, 2, 0) == Block{{AxisRange{0, 1}, {0, 3}, {0, 8}}});
+  CHECK(interior(pool, 2, 0) == Block{{IndexRange{0, 1}, {0, 3}, {0, 8}}});
   const std::string tiles =
       "{type='max-pool',kernel=2},{type='conv2d',channels=4,kernel=1},{type='dense',units=10}";
   CHECK(interior(tiles, 2, 0) == Block{}); // sees no halo
@@ -219,7 +219,7 @@ TEST_CASE("A part computes its interior while halos travel, if that is most of i
 
 TEST_CASE("Blocks around an interior are the rest", "[plan][parts]") {
   constexpr std::int64_t extents[3] = {4, 5, 6};
-  const Block interior{{AxisRange{1, 3}, {0, 4}, {2, 5}}};
+  const Block interior{{IndexRange{1, 3}, {0, 4}, {2, 5}}};
   std::vector<int> covered(4 * 5 * 6, 0);
   std::vector<Block> blocks = aroundInterior(interior, extents);
   CHECK(blocks.size() == 5);
@@ -260,8 +260,8 @@ TEST_CASE("Halos of blocks are faces, edges and corners", "[plan][parts]") {
       "{type='conv2d',channels=4,kernel=4,stride=2,dilation=2,padding=3},{type='dense',units=10}", "spatial",
       3);
   const LayerPlan seen = uneven.part(1).layers[1];
-  CHECK(seen.exchange->owned[1].axes[1] == AxisRange{3, 6});
-  CHECK(seen.exchange->needed[1].axes[1] == AxisRange{1, 8});
+  CHECK(seen.exchange->owned[1].axes[1] == IndexRange{3, 6});
+  CHECK(seen.exchange->needed[1].axes[1] == IndexRange{1, 8});
 }
 
 TEST_CASE("Weights are divided in the grid of the deck", "[plan][parts]") {

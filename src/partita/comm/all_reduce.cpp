@@ -48,7 +48,7 @@ bool AllReduce::advance() {
 
 TypedSpan AllReduce::chunk(int step) const {
   const int ranks = _peers.size();
-  const Slice share = shareOf(_values.size, ringChunk(_peers.rank(), step, ranks), ranks);
+  const IndexRange share = shareOf(_values.size, ringChunk(_peers.rank(), step, ranks), ranks);
   return _values.part(share.begin, share.end);
 }
 

@@ -22,7 +22,7 @@ std::vector<std::uint32_t> permutation(std::size_t n, std::uint64_t seed, std::u
 BatchReader::RowsOf trainingOrder(std::int64_t samples, std::uint64_t seed, std::int64_t batch, int replica,
                                   int replicas, std::int64_t first) {
   const std::int64_t steps = samples / batch;
-  const Slice slice = shareOf(batch, replica, replicas);
+  const IndexRange slice = shareOf(batch, replica, replicas);
   struct Cached {
     std::int64_t epoch = -1;
     std::vector<std::uint32_t> order;
@@ -52,7 +52,7 @@ BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts
       order(batch->number, batch->whole);
     }
     const std::vector<std::uint32_t>& rows = batch->whole.rows;
-    const Slice slice = shareOf(rows.size(), index % parts, parts);
+    const IndexRange slice = shareOf(rows.size(), index % parts, parts);
     out.rows.assign(rows.begin() + slice.begin, rows.begin() + slice.end);
     out.epoch = batch->whole.epoch;
   };
@@ -67,7 +67,7 @@ BatchReader::RowsOf streamingOrder(std::int64_t samples, std::uint64_t seed, std
     const std::int64_t in_batches = whole / batch * replicas;
     std::int64_t begin = 0, end = 0;
     if (segment < in_batches) {
-      const Slice slice = shareOf(batch, segment % replicas, replicas);
+      const IndexRange slice = shareOf(batch, segment % replicas, replicas);
       begin = segment / replicas * batch + slice.begin;
       end = segment / replicas * batch + slice.end;
     } else {

@@ -10,7 +10,7 @@ namespace partita {
 
 namespace {
 
-TableRows tableRows(std::int64_t all, const AxisRange& own) {
+TableRows tableRows(std::int64_t all, const IndexRange& own) {
   return {all, own.begin, own.size()};
 }
 
@@ -64,7 +64,7 @@ struct ScatterAdd {
 
 Embedding::Embedding(const LayerPlan& plan)
     : PlannedLayer(plan), _tokens(plan.ownRows("weight", plan.classes)),
-      _places(plan.spec.embedding.positions ? plan.ownRows("position", plan.in[0]) : AxisRange()),
+      _places(plan.spec.embedding.positions ? plan.ownRows("position", plan.in[0]) : IndexRange()),
       _width(plan.spec.embedding.width) {}
 
 void Embedding::bind(const LayerNumbers& numbers) {

@@ -30,7 +30,7 @@ class Embedding : public PlannedLayer {
   void addPositionGradients(const ExecSpace& space, const Pass& pass, std::int64_t rows,
                             std::int64_t row_values, const Stored* grad_out) const;
 
-  AxisRange _tokens, _places; ///< rows of the tables; `_places` is empty without the second one
+  IndexRange _tokens, _places; ///< rows of the tables; `_places` is empty without the second one
   std::int64_t _width;
   Weights _table;         ///< [tokens, width]
   SmallTensor _positions; ///< [positions, width], or empty

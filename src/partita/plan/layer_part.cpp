@@ -5,7 +5,7 @@
 
 namespace partita {
 
-AxisRange rangeOf(std::int64_t extent, int parts, int part) {
+IndexRange rangeOf(std::int64_t extent, int parts, int part) {
   if (extent < parts) throw std::logic_error("an axis with fewer indices than parts");
   const std::int64_t least = extent / parts, larger = extent % parts;
   const std::int64_t begin = part * least + std::min<std::int64_t>(part, larger);
@@ -20,7 +20,7 @@ std::vector<TensorSlice> slicesOf(const LayerPart& part, const std::string& name
   const TensorRanges ranges =
       own != part.tensors.end() ? own->second : TensorRanges{part.outputs, part.inputs};
   std::vector<TensorSlice> slices;
-  for (const AxisRange& rows : ranges.outputs) slices.push_back(all.rows(rows.begin, rows.size()));
+  for (const IndexRange& rows : ranges.outputs) slices.push_back(all.rows(rows.begin, rows.size()));
   if (slices.empty()) slices = {all};
   if (ranges.inputs.empty() || whole.size() < 2) return slices;
   if (ranges.inputs.size() > 1) throw std::logic_error("several ranges of inputs");

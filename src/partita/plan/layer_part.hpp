@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/plan/share.hpp"
 #include "partita/plan/tensor_slice.hpp"
 
 #include <array>
@@ -12,16 +13,9 @@ namespace partita {
 
 struct LayerPlan;
 
-/// Consecutive indices of an axis.
-struct AxisRange {
-  std::int64_t begin = 0, end = 0;
-  std::int64_t size() const { return end - begin; }
-  bool operator==(const AxisRange& other) const { return begin == other.begin && end == other.end; }
-};
-
 /// A spatial block of an image or a volume: ranges of depth, rows and columns. An image has depth 1.
 struct Block {
-  std::array<AxisRange, 3> axes;
+  std::array<IndexRange, 3> axes;
   std::int64_t places() const { return axes[0].size() * axes[1].size() * axes[2].size(); }
   bool operator==(const Block& other) const { return axes == other.axes; }
 };
@@ -31,7 +25,7 @@ Block sharedPlaces(const Block& a, const Block& b);
 
 /// Range `part` of an axis that `parts` ranks divide as evenly as possible: the first ranges are larger.
 /// Throws std::logic_error if there are fewer indices than parts.
-AxisRange rangeOf(std::int64_t extent, int parts, int part);
+IndexRange rangeOf(std::int64_t extent, int parts, int part);
 
 /// Parts of a stage, in the order in which they pass values on: first, first + stride, ...
 struct PartRing {
@@ -40,7 +34,7 @@ struct PartRing {
 
 /// Ranges of the first two axes of a tensor; empty: all.
 struct TensorRanges {
-  std::vector<AxisRange> outputs, inputs;
+  std::vector<IndexRange> outputs, inputs;
 };
 
 /// The portion of a layer that one part of a stage has. The plan of such a layer describes what this part
@@ -49,7 +43,7 @@ struct LayerPart {
   int parts = 1;
   std::shared_ptr<const LayerPlan> whole; ///< the undivided layer
   /// Its ranges of the outputs and inputs of the layer, the first two axes of the tensors; empty: all.
-  std::vector<AxisRange> outputs, inputs;
+  std::vector<IndexRange> outputs, inputs;
   std::map<std::string, TensorRanges> tensors; ///< different ranges for some tensors, by name
   bool owns = true;            ///< does this part write its tensors? Otherwise another part has the same ones
   bool partial_output = false; ///< the outputs of all parts must be added up
@@ -72,7 +66,7 @@ std::vector<TensorSlice> slicesOf(const LayerPart& part, const std::string& name
 
 /// The classes whose logits each part of the last stage has.
 struct ClassParts {
-  std::vector<AxisRange> ranges;                ///< empty: every part has all of them
+  std::vector<IndexRange> ranges;               ///< empty: every part has all of them
   int own = 0;                                  ///< number of this part
   static constexpr std::int64_t statistics = 4; ///< values per label that parts exchange for the loss
 

@@ -31,7 +31,7 @@ std::vector<TensorSlice> LayerPlan::slicesOf(const std::string& name,
               : std::vector<TensorSlice>{wholeOf(whole_extents)};
 }
 
-AxisRange LayerPlan::ownRows(const std::string& name, std::int64_t rows) const {
+IndexRange LayerPlan::ownRows(const std::string& name, std::int64_t rows) const {
   const TensorSlice own = slicesOf(name, {rows}).front();
   return {own.offset[0], own.offset[0] + own.extents[0]};
 }

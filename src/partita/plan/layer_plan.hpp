@@ -106,7 +106,7 @@ struct LayerPlan {
   std::vector<TensorSlice> slicesOf(const std::string& name,
                                     const std::vector<std::int64_t>& whole_extents) const;
   /// The rows that this rank has of a tensor with this many rows, if they are consecutive.
-  AxisRange ownRows(const std::string& name, std::int64_t rows) const;
+  IndexRange ownRows(const std::string& name, std::int64_t rows) const;
   std::int64_t parameters() const;   ///< with those of the layers inside
   std::int64_t storedValues() const; ///< values of these in a flat buffer, gaps included
   /// State that training updates and no gradient reaches (running means), in the order of its buffer.

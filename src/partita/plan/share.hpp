@@ -4,15 +4,16 @@
 
 namespace partita {
 
-/// Consecutive samples or values [begin, end).
-struct Slice {
+/// Consecutive samples, values or indices of an axis: [begin, end).
+struct IndexRange {
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
+  bool operator==(const IndexRange& other) const { return begin == other.begin && end == other.end; }
 };
 
 /// Share `index` of samples or values: that of a replica in a batch, of a microbatch in the share of
 /// its replica, of a rank in a sum. Shares differ by one at most.
-inline Slice shareOf(std::int64_t count, std::int64_t index, std::int64_t shares) {
+inline IndexRange shareOf(std::int64_t count, std::int64_t index, std::int64_t shares) {
   return {count * index / shares, count * (index + 1) / shares};
 }
 

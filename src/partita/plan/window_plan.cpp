@@ -302,7 +302,7 @@ ConvolutionBlock::ConvolutionBlock(const ConvolutionPlan& whole, const Block& ou
     : plan(whole), first_in(0), first_out(0) {
   const WindowPlan& w = whole.windows;
   for (std::size_t a = 0; a < 3; ++a) {
-    const AxisRange& own = outputs.axes[a];
+    const IndexRange& own = outputs.axes[a];
     const std::int64_t reach = w.dilation[a] * (w.kernel[a] - 1) + 1,
                        begin = own.begin * w.stride[a] - w.before[a],
                        end = (own.end - 1) * w.stride[a] - w.before[a] + reach,
@@ -323,8 +323,8 @@ std::vector<Block> aroundInterior(const Block& interior, const std::int64_t (&ex
   Block left; // without the blocks found so far
   for (std::size_t a = 0; a < 3; ++a) left.axes[a] = {0, extents[a]};
   for (std::size_t a = 0; a < 3; ++a) {
-    const AxisRange inside = interior.axes[a];
-    for (const AxisRange& side : {AxisRange{0, inside.begin}, AxisRange{inside.end, extents[a]}}) {
+    const IndexRange inside = interior.axes[a];
+    for (const IndexRange& side : {IndexRange{0, inside.begin}, IndexRange{inside.end, extents[a]}}) {
       if (side.size() == 0) continue;
       around.push_back(left);
       around.back().axes[a] = side;

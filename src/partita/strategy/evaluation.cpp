@@ -110,7 +110,7 @@ TypedMatrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& st
 
 void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dataset& set,
                          const OutputRows& outputs, std::vector<Score>& scores) {
-  const Slice part = shareOf(static_cast<std::int64_t>(set.size()), _grid.replica(), _grid.replicas());
+  const IndexRange part = shareOf(static_cast<std::int64_t>(set.size()), _grid.replica(), _grid.replicas());
   const std::int64_t batches = (part.size() + _capacity - 1) / _capacity;
   const bool first = _grid.group() == 0;
   const FeatureRows features(sets, set);

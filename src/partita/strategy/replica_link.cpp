@@ -35,7 +35,7 @@ ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Gr
 }
 
 ReplicaLink ownGradients(const RunConfig& config, const Grid& grid) {
-  const Slice share = shareOf(config.training.batch, grid.replica(), grid.replicas());
+  const IndexRange share = shareOf(config.training.batch, grid.replica(), grid.replicas());
   return {std::make_unique<LocalGradient>(), grid.peers(), share.size()};
 }
 

@@ -140,7 +140,7 @@ void Predictions::writeAll(const Grid& grid, const DataSets& sets, const Dataset
   });
   for (int replica = 0; replica < plan.replicas; ++replica) {
     const int rank = plan.rankAt(plan.groupOf(stages - 1), replica);
-    const Slice part = shareOf(samples, replica, plan.replicas);
+    const IndexRange part = shareOf(samples, replica, plan.replicas);
     if (rank == 0) {
       attempt([&] { _file->write(_logits.data(), _logits.size() * sizeof(float)); });
     } else {

@@ -108,7 +108,7 @@ class FreeCourse {
       course.staleness_sum += static_cast<double>(tau);
       course.staleness_max = std::max(course.staleness_max, tau);
       if (_updates != nullptr) {
-        const Slice share = shareOf(batch.count, lane, lanes);
+        const IndexRange share = shareOf(batch.count, lane, lanes);
         _updates->push_back({_course.seconds, worker, _epoch, batch.first + share.begin, share.size(),
                              _read[worker], factor == 0.0 ? -1 : _version, rate * factor});
       }

@@ -41,7 +41,7 @@ std::int64_t inputsPerChannel(const LayerPlan& layer) {
   return layer.inputs() / layer.in.front();
 }
 
-AxisRange scaled(const AxisRange& range, std::int64_t factor) {
+IndexRange scaled(const IndexRange& range, std::int64_t factor) {
   return {range.begin * factor, range.end * factor};
 }
 
@@ -169,7 +169,7 @@ void LayerDivider::addByOutputs(PartChain& chain, const LayerPlan& layer, bool g
   LayerPart has;
   has.partial_input_gradient = chain.shareWhole(layer);
   const Flow out = dividedOutputs(layer, _parts);
-  const AxisRange& range = out.ranges[static_cast<std::size_t>(_part)];
+  const IndexRange& range = out.ranges[static_cast<std::size_t>(_part)];
   LayerPlan own = layer;
   setOutputs(own, range.size());
   has.outputs = {range};
@@ -202,7 +202,7 @@ void LayerDivider::addByBoth(PartChain& chain, const LayerPlan& layer) {
   LayerPart has;
   const PartRing gathering{i * grid.outputs, 1, grid.outputs}, adding{j, grid.outputs, grid.inputs};
   ExchangePlan gather{PartStep::gather_reduce, gathering, in.items(), {}, j};
-  AxisRange inputs{in.ranges.at(gathering.first).begin, 0};
+  IndexRange inputs{in.ranges.at(gathering.first).begin, 0};
   for (int k = 0; k < grid.outputs; ++k) {
     const int member = gathering.first + k;
     gather.widths.push_back(in.widthOf(member));

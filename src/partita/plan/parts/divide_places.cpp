@@ -12,17 +12,18 @@ namespace {
 /// The places along an axis that the windows of some outputs see: those inside the input, and how many they
 /// see before and after it.
 struct Seen {
-  AxisRange inside;
+  IndexRange inside;
   std::int64_t before = 0, after = 0;
 };
 
 /// `divided`: is the axis divided? Otherwise a part has all places, seen or not.
-Seen seenBy(const WindowPlan& windows, std::size_t a, const AxisRange& outputs, bool divided) {
+Seen seenBy(const WindowPlan& windows, std::size_t a, const IndexRange& outputs, bool divided) {
   const std::int64_t reach = windows.dilation[a] * (windows.kernel[a] - 1) + 1,
                      begin = outputs.begin * windows.stride[a] - windows.before[a],
                      end = (outputs.end - 1) * windows.stride[a] - windows.before[a] + reach;
-  const AxisRange inside = divided ? AxisRange{std::max<std::int64_t>(0, begin), std::min(windows.in[a], end)}
-                                   : AxisRange{0, windows.in[a]};
+  const IndexRange inside = divided
+                                ? IndexRange{std::max<std::int64_t>(0, begin), std::min(windows.in[a], end)}
+                                : IndexRange{0, windows.in[a]};
   return {inside, inside.begin - begin, end - inside.end};
 }
 
@@ -39,8 +40,8 @@ bool dividesWindows(const LayerPlan& layer, const WindowPlan& windows, const Pla
   if (!placesDivisible(layer.in, grid) || !placesDivisible(layer.out, grid)) return false;
   const std::vector<Block> blocks = placeFlow(layer.out, grid).blocks;
   return std::all_of(blocks.begin(), blocks.end(), [&](const Block& block) {
-    const std::array<AxisRange, 3> seen = seenBlock(windows, block, grid).axes;
-    return std::all_of(seen.begin(), seen.end(), [](const AxisRange& range) { return range.size() > 0; });
+    const std::array<IndexRange, 3> seen = seenBlock(windows, block, grid).axes;
+    return std::all_of(seen.begin(), seen.end(), [](const IndexRange& range) { return range.size() > 0; });
   });
 }
 
@@ -54,8 +55,8 @@ Block interiorOf(const WindowPlan& windows, const Block& own, const Block& outpu
                        before = windows.before[a];
     if (before >= reach || (windows.out[a] - 1) * stride - before >= windows.in[a])
       return {}; // some windows see nothing but padding
-    const AxisRange &has = own.axes[a], &out = outputs.axes[a];
-    AxisRange inside = out;
+    const IndexRange &has = own.axes[a], &out = outputs.axes[a];
+    IndexRange inside = out;
     if (has.begin > 0) inside.begin = std::max(out.begin, (has.begin + before + stride - 1) / stride);
     if (has.end < windows.in[a]) inside.end = std::min(out.end, (has.end + before - reach + stride) / stride);
     interior.axes[a] = {inside.begin - out.begin, std::max(inside.begin, inside.end) - out.begin};

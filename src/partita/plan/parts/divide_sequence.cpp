@@ -47,7 +47,7 @@ void LayerDivider::addVocabulary(PartChain& chain, const LayerPlan& layer) {
   LayerPart has;
   has.outputs = {rangeOf(layer.classes, _parts, _part)};
   has.tensors["position"].outputs = {positions >= _parts ? rangeOf(positions, _parts, _part)
-                                                         : AxisRange{0, _part == 0 ? positions : 0}};
+                                                         : IndexRange{0, _part == 0 ? positions : 0}};
   chain.addSums(layer, layer, has, between(layer.out));
 }
 
@@ -56,12 +56,12 @@ void LayerDivider::addVocabulary(PartChain& chain, const LayerPlan& layer) {
 void LayerDivider::addHeads(PartChain& chain, const LayerPlan& layer) {
   const std::int64_t heads = layer.spec.attention.heads, width = layer.in[1], each = width / heads;
   checkShare(layer, _parts, heads, "heads");
-  const AxisRange own_heads = rangeOf(heads, _parts, _part),
-                  columns{own_heads.begin * each, own_heads.end * each};
+  const IndexRange own_heads = rangeOf(heads, _parts, _part),
+                   columns{own_heads.begin * each, own_heads.end * each};
   LayerPart has;
   has.partial_input_gradient = chain.shareWhole(layer);
   has.adds_bias = _part == 0;
-  std::vector<AxisRange> rows;
+  std::vector<IndexRange> rows;
   for (std::int64_t first = 0; first < 3 * width; first += width)
     rows.push_back({first + columns.begin, first + columns.end});
   has.tensors["qkv_weight"].outputs = has.tensors["qkv_bias"].outputs = rows;

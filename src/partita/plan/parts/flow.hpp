@@ -16,7 +16,7 @@ using PlaceGrid = std::array<int, 3>;
 struct Flow {
   Layout layout = Layout::whole;
   Shape whole;                    ///< extents of the whole activation
-  std::vector<AxisRange> ranges;  ///< channels, positions: those of each part
+  std::vector<IndexRange> ranges; ///< channels, positions: those of each part
   std::vector<Block> blocks = {}; ///< places: those of each part
 
   /// The first axis that is divided. Channels are the first one, or the last one of a sequence.

@@ -65,7 +65,7 @@ void PartChain::addInside(const LayerPlan& layer) {
   Flow out{_flow.layout, layer.out, _flow.ranges, _flow.blocks};
   // A flattened image has several values per channel.
   const std::int64_t values = layer.out[out.axis()] / layer.in[_flow.axis()];
-  for (AxisRange& range : out.ranges) range = {range.begin * values, range.end * values};
+  for (IndexRange& range : out.ranges) range = {range.begin * values, range.end * values};
   if (_flow.layout == Layout::places) return addPlaces(layer, own, out);
   LayerPart has;
   has.outputs = {_flow.ranges[static_cast<std::size_t>(_part)]};

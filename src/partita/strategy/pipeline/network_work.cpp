@@ -6,7 +6,8 @@ NetworkWork::NetworkWork(const RunContext& context, std::vector<StageUpdater*> u
                          std::int64_t microbatches, std::int64_t live)
     : _context(context), _updaters(std::move(updaters)), _microbatches(microbatches),
       _live(static_cast<std::size_t>(live)) {
-  const Slice share = shareOf(context.config.training.batch, context.grid.replica(), context.grid.replicas());
+  const IndexRange share =
+      shareOf(context.config.training.batch, context.grid.replica(), context.grid.replicas());
   _first_row = share.begin;
   _rows = share.size();
   const std::int64_t capacity = largestShare(_rows, microbatches);
@@ -29,7 +30,7 @@ void NetworkWork::begin(BatchReader& reader, std::uint64_t step) {
   _step = step;
 }
 
-Slice NetworkWork::sliceOf(std::int64_t number) const {
+IndexRange NetworkWork::sliceOf(std::int64_t number) const {
   return shareOf(_rows, number, _microbatches);
 }
 

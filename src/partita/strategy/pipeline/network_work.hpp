@@ -33,7 +33,7 @@ class NetworkWork : public PipelineWork {
     std::vector<TypedMatrix> inputs; ///< one per stage
     Labels labels;
   };
-  Slice sliceOf(std::int64_t number) const;
+  IndexRange sliceOf(std::int64_t number) const;
   Pass passOf(std::int64_t number) const;
   TypedMatrix lossGradient(const ExecSpace& space, std::int64_t number);
   Live& liveOf(std::int64_t number) { return _live[static_cast<std::size_t>(number) % _live.size()]; }

@@ -16,7 +16,7 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase,
   Grid& grid = context.grid;
   if (_replicas == nullptr) _replicas = std::make_unique<SummedReplicas>(context.config, grid);
   const StrategySection& strategy = context.config.strategy;
-  const Slice share = shareOf(context.config.training.batch, grid.replica(), grid.replicas());
+  const IndexRange share = shareOf(context.config.training.batch, grid.replica(), grid.replicas());
   const std::int64_t rows = share.size();
   _microbatches = microbatchesOf(strategy, rows);
   const UpdateSchedule schedule{_steps, context.length.per_epoch,

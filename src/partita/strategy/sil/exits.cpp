@@ -41,7 +41,7 @@ ExitTable readExits(const ExecSpace& space, const RunContext& context) {
                      logs.insert(logs.end(), host.data(), host.data() + host.size());
                    });
   }
-  const Slice share =
+  const IndexRange share =
       shareOf(static_cast<std::int64_t>(set.size()), context.grid.replica(), context.grid.replicas());
   const auto each = static_cast<std::int64_t>(set.labels_per_sample);
   table.labels.assign(set.labels.begin() + share.begin * each, set.labels.begin() + share.end * each);

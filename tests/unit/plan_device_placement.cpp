@@ -234,6 +234,41 @@ TEST_CASE("A fixed plan has its price, or none where it does not fit", "[plan][p
   REQUIRE(placeLayers(task).feasible);
 }
 
+TEST_CASE("A fixed plan rounds its shares up, and may leave stages empty", "[plan][placement]") {
+  PlacementTask task;
+  task.memory = 140.0;
+  task.bandwidth = 10.0;
+  task.devices = 64;
+  task.microbatches = 6;
+  LayerGraph graph{2, {}, {}};
+  for (int i = 0; i < 50; ++i) { // an embedding, 48 layers and a head, as in GPT-2 XL
+    graph.layers.push_back({i - 1, 3, 2, 1.0, 2.0, true});
+    if (i > 0) graph.edges.push_back({i - 1, i, 5.0});
+  }
+  task.graphs.push_back(graph);
+  task.fixed = FixedPlan{32, 2, 1, 48};
+  // 24 stages of two layers, seven without layers, and the last one of two: each takes 6, and 0.5 both to
+  // receive values and to receive gradients.
+  REQUIRE(*timeOfFixedPlan(task) == Approx((6.0 + 1.0) * (6.0 + 32.0 - 1.0)));
+  task.devices = 63; // empty stages have two devices, too
+  REQUIRE_FALSE(timeOfFixedPlan(task));
+  task.devices = 64;
+  task.memory = 139.0; // the first stage keeps the values of 32 microbatches: 2 * 6 + 32 * 4
+  REQUIRE_FALSE(timeOfFixedPlan(task));
+  task.memory = 140.0;
+  task.node_devices = 64; // what crosses empty stages is sent as if between nodes
+  task.node_bandwidth = 1e9;
+  REQUIRE(*timeOfFixedPlan(task) == Approx((6.0 + 0.5) * 37.0));
+
+  task.node_devices = 1;
+  task.graphs[0].layers.resize(9);
+  task.graphs[0].edges.resize(8);
+  task.fixed = FixedPlan{4, 2, 1, 9}; // three stages of three layers, and an empty one at the end
+  REQUIRE(*timeOfFixedPlan(task) == Approx((9.0 + 1.0) * (6.0 + 4.0 - 1.0)));
+  task.fixed = FixedPlan{8, 2, 1, 7}; // more stages than transformer layers
+  REQUIRE_FALSE(timeOfFixedPlan(task));
+}
+
 TEST_CASE("Networks with too many cuts are refused", "[plan][placement]") {
   PlacementTask task;
   task.memory = 1e9;

@@ -302,7 +302,7 @@ TEST_CASE("A fixed plan gets the best nodes and options", "[plan][placement]") {
     INFO("case " << i);
     PlacementTask task = randomTaskWith(random, 6, i % 2 == 0, i % 4 < 2, true);
     const auto count = static_cast<std::int64_t>(task.graphs[0].layers.size());
-    task.fixed = FixedPlan{1 + below(random, 2), task.graphs[0].tensor_degree, 1 + below(random, 3), count};
+    task.fixed = FixedPlan{1 + below(random, 4), task.graphs[0].tensor_degree, 1 + below(random, 3), count};
     const std::optional<double> fixed = timeOfFixedPlan(task);
     const DevicePlan plan = placeLayers(task);
     if (!fixed) continue;

@@ -22,10 +22,8 @@ DeviceLayout::DeviceLayout(const PlacementTask& task, const LayerGraph& graph, c
 }
 
 void DeviceLayout::countRare(const LayerGraph& graph, const LayoutLimits& limits) {
-  const std::vector<PlacedLayer>& layers = graph.layers;
-  const auto count = static_cast<std::int64_t>(layers.size());
-  const std::int64_t parallel = std::count_if(layers.begin(), layers.end(),
-                                              [](const PlacedLayer& layer) { return layer.tensor_parallel; });
+  const auto count = static_cast<std::int64_t>(graph.layers.size());
+  const std::int64_t parallel = parallelLayers(graph);
   _tensor_is_rare = parallel < count - parallel;
   const auto most = static_cast<std::uint32_t>(std::min({parallel, count - parallel, limits.stages}));
   _cells = most + 1;

@@ -98,8 +98,10 @@ std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
                                  const std::vector<PlacedStage>& stages, std::int64_t replicas);
 
 /// Seconds per batch of the fixed plan; empty if there is none or it does not fit. Each stage gets the same
-/// number of layers, and the last stage also gets the rest. An embedding before the transformer layers counts
-/// as one of them, as in the authors' program. Nodes and options are the best for these stages.
+/// number of transformer layers, rounded up, as long as there are any, and the last stage also gets what
+/// follows them. Stages that stay empty have devices and count as stages. An embedding before the transformer
+/// layers counts as one of them. All this is as in the authors' program. Nodes and options are the best for
+/// these stages.
 std::optional<double> timeOfFixedPlan(const PlacementTask& task);
 
 } // namespace partita

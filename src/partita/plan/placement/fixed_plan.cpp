@@ -20,6 +20,17 @@ detail::Copies roomOf(const PlacementTask& task, const std::vector<PlacedStage>&
   return detail::roomFor(task.devices, task.node_devices, nodes, used);
 }
 
+/// The layers of each stage of a fixed plan, from the first. Shares are rounded up, so later stages may be
+/// empty. The last one also gets whatever follows the transformer layers.
+std::vector<std::vector<int>> stagesOf(const FixedPlan& fixed, const std::vector<int>& order) {
+  const std::int64_t share = (fixed.transformer_layers + fixed.stages - 1) / fixed.stages;
+  const auto count = static_cast<std::int64_t>(order.size());
+  std::vector<std::vector<int>> stages(fixed.stages);
+  for (std::int64_t i = 0; i < count; ++i)
+    stages[i < fixed.transformer_layers ? i / share : fixed.stages - 1].push_back(order[i]);
+  return stages;
+}
+
 } // namespace
 
 std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
@@ -61,12 +72,10 @@ std::optional<double> timeOfFixedPlan(const PlacementTask& task) {
   if (found == task.graphs.end()) return std::nullopt;
   const std::vector<int> order = detail::StageCosts(task, *found).order();
   const auto count = static_cast<std::int64_t>(order.size());
-  const std::int64_t share = fixed.transformer_layers / fixed.stages;
-  if (share == 0 || fixed.stages > count || (fixed.stages - 1) * share >= count) return std::nullopt;
-  std::vector<std::vector<int>> stages(fixed.stages);
-  for (std::int64_t i = 0; i < count; ++i) stages[std::min(i / share, fixed.stages - 1)].push_back(order[i]);
+  if (fixed.stages > std::min(count, fixed.transformer_layers)) return std::nullopt;
   const DevicePlan plan =
-      detail::PlacementSearch(task, found - task.graphs.begin(), stages, fixed.replicas).fastest();
+      detail::PlacementSearch(task, found - task.graphs.begin(), stagesOf(fixed, order), fixed.replicas)
+          .fastest();
   return plan.feasible ? std::optional<double>(plan.time) : std::nullopt;
 }
 

@@ -136,9 +136,11 @@ void PlacementSearch::extend(const Stage& stage, const Copies& copies) {
     if (!loads.moveTo(number)) return;                               // an earlier stage needs more memory
     const double* const later = &_slowest[place(stage.rest, number - 1, 0)];
     double* const own = &_slowest[place(stage.set, number, 0)];
-    for (const DeviceLayout::Step& step : steps)
-      own[step.after] = std::min(own[step.after],
-                                 std::max(later[step.before], loads.at(step.near_before, step.near_after)));
+    for (const DeviceLayout::Step& step : steps) {
+      const StagePosition position = positionOf(stage, number, step);
+      own[step.after] = std::min(
+          own[step.after], std::max(later[step.before], loads.at(position.near_before, position.near_after)));
+    }
   }
 }
 
@@ -164,7 +166,8 @@ void PlacementSearch::tryFirst(const Stage& stage, const std::optional<Copies>& 
     for (const DeviceLayout::Step& step : steps) {
       const double later = _slowest[place(stage.rest, number - 1, step.before)];
       if (later == unreachable) continue;
-      const double load = _costs.best(stage.cost, positionOf(number, step), copies.value_or(Copies{})).load;
+      const double load =
+          _costs.best(stage.cost, positionOf(stage, number, step), copies.value_or(Copies{})).load;
       if (load == unreachable) continue;
       const Copies room = _layout.room(number, step.after);
       const double slowest = std::max(later, load);
@@ -199,8 +202,8 @@ std::vector<PlacedStage> PlacementSearch::stages() const {
   std::vector<PlacedStage> placed;
   Start at = _start;
   for (;;) {
-    placed.push_back(
-        placedStage(at.stage, _costs.best(at.stage.cost, positionOf(at.stages, at.step), copies).options));
+    placed.push_back(placedStage(
+        at.stage, _costs.best(at.stage.cost, positionOf(at.stage, at.stages, at.step), copies).options));
     placed.back().opens_node = placed.size() == 1 || !at.step.near_before;
     if (at.stages == 1) return placed;
     const std::size_t cell = at.step.before;
@@ -211,7 +214,7 @@ std::vector<PlacedStage> PlacementSearch::stages() const {
       for (const DeviceLayout::Step& step : _layout.steps(stage.cost.tensor_parallel)) {
         if (found || step.after != cell) continue;
         const double later = _slowest[place(stage.rest, number - 1, step.before)];
-        if (std::max(later, _costs.best(stage.cost, positionOf(number, step), copies).load) != slowest)
+        if (std::max(later, _costs.best(stage.cost, positionOf(stage, number, step), copies).load) != slowest)
           continue;
         found = true;
         at = {stage, number, step, copies};

@@ -51,8 +51,13 @@ class PlacementSearch {
   template <class Visit>
   void forEachStage(std::size_t set, Visit visit) const;
   void keepStages();
-  StagePosition positionOf(std::int64_t number, const DeviceLayout::Step& step) const {
-    return {number, step.near_before, step.near_after};
+  /// Only a fixed plan has stages without layers.
+  bool isEmpty(std::size_t set) const {
+    return _consecutive && set > 0 && set < _sets.size() && _sets[set] == _sets[set - 1];
+  }
+  /// An empty stage passes nothing on, so its neighbours exchange values as if they were on different nodes.
+  StagePosition positionOf(const Stage& stage, std::int64_t number, const DeviceLayout::Step& step) const {
+    return {number, step.near_before && !isEmpty(stage.set + 1), step.near_after && !isEmpty(stage.rest)};
   }
 
   std::vector<std::int64_t> replicaCounts() const;

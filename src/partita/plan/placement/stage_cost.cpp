@@ -6,6 +6,11 @@
 
 namespace partita::detail {
 
+std::int64_t parallelLayers(const LayerGraph& graph) {
+  return std::count_if(graph.layers.begin(), graph.layers.end(),
+                       [](const PlacedLayer& layer) { return layer.tensor_parallel; });
+}
+
 StageCosts::StageCosts(const PlacementTask& task, const LayerGraph& graph)
     : _task(task), _graph(graph), _into(graph.layers.size()), _out_of(graph.layers.size()) {
   std::vector<int> missing(graph.layers.size(), 0);
@@ -70,6 +75,8 @@ double StageCosts::backwardTime(const std::vector<int>& members, const BitSet& i
 StageCost StageCosts::of(const BitSet& layers) const {
   const std::vector<int> members = membersOf(layers);
   StageCost cost;
+  if (members.empty())
+    cost.tensor_parallel = 2 * parallelLayers(_graph) >= static_cast<std::int64_t>(_graph.layers.size());
   for (const int layer : members) {
     const PlacedLayer& own = _graph.layers[layer];
     cost.parameter_bytes += own.parameter_bytes;

@@ -38,6 +38,9 @@ struct StageChoice {
   StageOptions options;
 };
 
+/// How many layers are divided over the devices of their stage.
+std::int64_t parallelLayers(const LayerGraph& graph);
+
 /// A graph with its layers in an order that respects the edges.
 class StageCosts {
  public:
@@ -49,6 +52,7 @@ class StageCosts {
   const std::vector<LayerEdge>& into(std::size_t layer) const { return _into[layer]; }
   const std::vector<LayerEdge>& outOf(std::size_t layer) const { return _out_of[layer]; }
 
+  /// An empty stage, which only fixed plans have, takes the devices that most layers need.
   StageCost of(const BitSet& layers) const;
   std::int64_t devicesOf(const StageCost& cost) const {
     return cost.tensor_parallel ? _graph.tensor_degree : 1;

@@ -236,14 +236,11 @@ void priceAll(const Communicator& world, const SearchTask& task, ArchitectureSea
 }
 
 SearchResults resultsOf(const SearchTask& task, const StateFile& state, std::size_t answers) {
-  SearchResults results{task, {}};
-  for (std::size_t i = 0; i < task.accelerators.size(); ++i) {
-    SearchRow row;
+  std::vector<SearchRow> rows(task.accelerators.size());
+  for (std::size_t i = 0; i < rows.size(); ++i)
     for (std::size_t answer = 0; answer < answers; ++answer)
-      row.push_back(SearchAnswer::read(&state.row(i)[answer * SearchAnswer::numbers]));
-    results.rows.push_back(std::move(row));
-  }
-  return results;
+      rows[i].push_back(SearchAnswer::read(&state.row(i)[answer * SearchAnswer::numbers]));
+  return {task, std::move(rows)};
 }
 
 } // namespace

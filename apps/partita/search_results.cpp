@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <numeric>
@@ -83,20 +84,48 @@ std::vector<std::string> choicesOf(const StageOptions& choose) {
 
 } // namespace
 
-std::size_t SearchResults::reference() const {
-  const auto found = std::find_if(task.accelerators.begin(), task.accelerators.end(),
-                                  [](const Accelerator& one) { return one == referenceAccelerator(); });
-  return static_cast<std::size_t>(found - task.accelerators.begin());
+namespace {
+
+std::size_t referenceRow(const std::vector<Accelerator>& accelerators) {
+  const auto found = std::find(accelerators.begin(), accelerators.end(), referenceAccelerator());
+  return static_cast<std::size_t>(found - accelerators.begin());
+}
+
+/// Seconds of the fastest plan of a model in these rows and all cases with this memory; infinite if there is
+/// none.
+double leastTime(const SearchResults& results, std::size_t begin, std::size_t end, double memory,
+                 std::size_t model) {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t one = 0; one < results.task.cases.size(); ++one) {
+    if (results.task.cases[one].memory != memory) continue;
+    for (std::size_t row = begin; row < end; ++row) {
+      const SearchAnswer& answer = results.answer(row, one, model);
+      if (answer.feasible) least = std::min(least, answer.time);
+    }
+  }
+  return least;
+}
+
+} // namespace
+
+SearchResults::SearchResults(const SearchTask& searched, std::vector<SearchRow> found)
+    : task(searched), rows(std::move(found)), reference(referenceRow(task.accelerators)) {
+  for (const SearchCase& one : task.cases)
+    for (std::size_t model = 0; model < task.models.size(); ++model) {
+      const double least = leastTime(*this, reference, reference + 1, one.memory, model);
+      yardsticks.push_back(std::isfinite(least) ? least
+                                                : leastTime(*this, 0, rows.size(), one.memory, model));
+    }
 }
 
 double SearchResults::score(std::size_t row, std::size_t one_case) const {
+  const std::size_t models = task.models.size();
   double sum = 0.0;
-  for (std::size_t model = 0; model < task.models.size(); ++model) {
+  for (std::size_t model = 0; model < models; ++model) {
     const SearchAnswer& own = answer(row, one_case, model);
-    const SearchAnswer& other = answer(reference(), one_case, model);
-    if (own.feasible) sum += other.feasible ? other.time / own.time : 1.0;
+    if (own.feasible) sum += yardsticks[one_case * models + model] / own.time;
   }
-  return sum / static_cast<double>(task.models.size());
+  return sum / static_cast<double>(models);
 }
 
 namespace {
@@ -196,7 +225,7 @@ JsonObject jsonOf(const SearchResults& results, ArchitectureSearch& search) {
   top.add("score", results.score(best.row, best.one_case));
   top.add("plans", plans);
   JsonObject object;
-  object.add("reference", static_cast<std::int64_t>(results.reference()));
+  object.add("reference", static_cast<std::int64_t>(results.reference));
   object.add("best", top);
   object.add("cases", cases);
   return object;

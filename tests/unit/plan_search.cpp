@@ -196,6 +196,17 @@ TEST_CASE("The layers of a deck become operators", "[plan][search]") {
   }
 }
 
+TEST_CASE("A layer that is tied to the embedding has a copy of its table", "[plan][search]") {
+  const RunConfig deck = effective(loadDeck(sourceDirectory() + "/input-decks/gpt2-small.toml", {}));
+  const std::vector<LayerPlan> layers = planNetwork(deck.network, {1024}, 50257);
+  const ModelChain chain = chainOf(layers, 1);
+  REQUIRE(layers.back().parameters() == 0);
+  REQUIRE(chain.layers.back().parameters == 50257.0 * 768.0);
+  double sum = 0.0;
+  for (const GraphLayer& layer : chain.layers) sum += layer.parameters;
+  REQUIRE(sum == 124439808.0 + 50257.0 * 768.0);
+}
+
 TEST_CASE("Pooling works on all places of its windows, but keeps one value of each", "[plan][search]") {
   const RunConfig deck =
       parseDeck("[network]\nlayers = [{type = \"max-pool\", kernel = 3, stride = 3}, {type = "

@@ -26,7 +26,8 @@ OperatorKind kindOf(Activation activation) {
 /// Appends the operators of one layer; -1 stands for the input of the layer.
 class NetworkBuilder {
  public:
-  explicit NetworkBuilder(std::int64_t microbatch) : _samples(asReal(microbatch)) {}
+  /// `table`: values of the embedding's table.
+  NetworkBuilder(std::int64_t microbatch, double table) : _samples(asReal(microbatch)), _table(table) {}
 
   GraphLayer layer(const LayerPlan& plan) {
     _layer = {};
@@ -57,6 +58,7 @@ class NetworkBuilder {
   }
 
   int leaf(const LayerPlan& plan, int input) {
+    if (plan.rules().tied(plan)) _layer.parameters += _table; // its stage may not have the embedding
     switch (plan.rules().work()) {
     case LayerWork::product:
     case LayerWork::convolution:
@@ -113,14 +115,21 @@ class NetworkBuilder {
     return _layer.add(std::move(op), {input});
   }
 
-  double _samples;
+  double _samples, _table;
   GraphLayer _layer;
 };
+
+/// Values of the table that a later layer may share; 0 if there is none.
+double tableValues(const std::vector<LayerPlan>& layers) {
+  const LayerPlan& first = *leavesOf(layers).front();
+  const Shape table = first.rules().table(first);
+  return table.empty() ? 0.0 : asReal(valuesOf(table));
+}
 
 } // namespace
 
 ModelChain chainOf(const std::vector<LayerPlan>& layers, std::int64_t microbatch) {
-  NetworkBuilder builder(microbatch);
+  NetworkBuilder builder(microbatch, tableValues(layers));
   ModelChain chain;
   for (const LayerPlan& plan : layers) {
     chain.chain.push_back(static_cast<int>(chain.layers.size()));

@@ -538,6 +538,20 @@ TEST_CASE("Mistakes in the description of a transformer are all reported", "[pla
           "sequence = 8\nleast_parts = 3\nmost_parts = 8\n")
           .find("model/least_parts: 3 is not a power of two") != std::string::npos);
   REQUIRE(refusal(good + "[expert]\nstages = 2\n").find("`replicas` is missing") != std::string::npos);
+  const auto expert = [&](const std::string& stages, const std::string& parts) {
+    return refusal(good + "least_parts = 2\nmost_parts = 4\n[expert]\nreplicas = 8\nstages = " + stages +
+                   "\nparts = " + parts + "\n");
+  };
+  REQUIRE(expert("2", "4") == "accepted");
+  REQUIRE(expert("3", "4").find("expert/stages: must be at most the number of layers, 2") !=
+          std::string::npos);
+  for (const char* const parts : {"1", "8"})
+    REQUIRE(expert("2", parts).find("expert/parts: must be from least_parts to most_parts, 2 to 4") !=
+            std::string::npos);
+  REQUIRE(expert("2", "3").find("expert/parts: 3 is not a power of two") != std::string::npos);
+  REQUIRE(expert("3", "8").find("expert/parts: 4 heads or 128 units are not divisible by 8") !=
+          std::string::npos);
+  REQUIRE(expert("3", "8").find("expert/stages") != std::string::npos); // both are reported
   REQUIRE(refusal("[model]\nname = \"m\"\n").find("`layers` is missing") != std::string::npos);
 }
 

@@ -53,6 +53,27 @@ Section describeExpert(Transformer& model) {
   return section;
 }
 
+/// A degree of tensor parallelism that a search can use.
+void checkDegree(const Transformer& model, const std::string& key, std::int64_t degree,
+                 SectionReader& reader) {
+  if (!divides(model, degree))
+    reader.error(key, std::to_string(model.heads) + " heads or " + std::to_string(model.feed_forward) +
+                          " units are not divisible by " + std::to_string(degree));
+  if ((degree & (degree - 1)) != 0) reader.error(key, std::to_string(degree) + " is not a power of two");
+}
+
+/// Otherwise the plan would seem not to fit.
+void checkExpert(const Transformer& model, SectionReader& reader) {
+  if (model.expert_stages == 0) return;
+  checkDegree(model, "expert/parts", model.expert_parts, reader);
+  if (model.expert_parts < model.least_parts || model.expert_parts > model.most_parts)
+    reader.error("expert/parts", "must be from least_parts to most_parts, " +
+                                     std::to_string(model.least_parts) + " to " +
+                                     std::to_string(model.most_parts));
+  if (model.expert_stages > model.layers)
+    reader.error("expert/stages", "must be at most the number of layers, " + std::to_string(model.layers));
+}
+
 } // namespace
 
 Transformer parseTransformer(const std::string& text, const std::string& name) {
@@ -73,13 +94,9 @@ Transformer parseTransformer(const std::string& text, const std::string& name) {
   if (model.width % model.heads != 0)
     reader.error("model/heads", "the width " + std::to_string(model.width) + " is not divisible by " +
                                     std::to_string(model.heads) + " heads");
-  if (!divides(model, model.least_parts))
-    reader.error("model/least_parts", std::to_string(model.heads) + " heads or " +
-                                          std::to_string(model.feed_forward) +
-                                          " units are not divisible by " + std::to_string(model.least_parts));
-  if ((model.least_parts & (model.least_parts - 1)) != 0)
-    reader.error("model/least_parts", std::to_string(model.least_parts) + " is not a power of two");
+  checkDegree(model, "model/least_parts", model.least_parts, reader);
   if (model.most_parts < model.least_parts) reader.error("model/most_parts", "must be at least least_parts");
+  checkExpert(model, reader);
   reader.throwIfAny();
   return model;
 }

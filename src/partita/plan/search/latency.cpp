@@ -62,10 +62,10 @@ double LatencyEstimator::vectorCycles(const GraphOperator& op, Direction pass, b
   if (op.kind == OperatorKind::move && !_options.moves) return 0.0;
   const double cores = all_cores ? _accelerator.vector_cores : 1, width = _accelerator.vector_width;
   const Cost cost = costOf(op.kind);
-  const double per_value = pass == Direction::forward ? cost.forward : cost.backward * op.operands;
-  const double steps = std::ceil(op.elements * op.taps / (width * cores)) * per_value;
-  const bool reduces = op.kind == OperatorKind::mean || op.kind == OperatorKind::softmax;
-  if (!reduces || pass == Direction::backward) return steps;
+  double steps = std::ceil(op.elements * op.taps / (width * cores));
+  if (pass == Direction::backward) return (steps + std::ceil(op.second / (width * cores))) * cost.backward;
+  steps *= cost.forward;
+  if (op.kind != OperatorKind::mean && op.kind != OperatorKind::softmax) return steps;
   const double rows = op.kind == OperatorKind::mean ? op.elements : op.elements / op.row;
   const double reduction = std::ceil(rows / cores) * (std::ceil(op.row / width) + row_overhead);
   return op.kind == OperatorKind::mean ? reduction : steps + reduction;

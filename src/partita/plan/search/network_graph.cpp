@@ -53,7 +53,7 @@ class NetworkBuilder {
     if (!plan.rules().residual()) return body;
     GraphOperator sum =
         GraphOperator::vector(plan.name(), OperatorKind::add, _samples * asReal(plan.outputs()));
-    sum.operands = 2.0;
+    sum.second = sum.elements;
     return _layer.add(std::move(sum), {body, shortcut});
   }
 

@@ -30,7 +30,7 @@ struct GraphOperator {
   std::string name;
   OperatorKind kind = OperatorKind::add;
   double elements = 0.0; ///< values of the output
-  double operands = 1.0; ///< inputs of an element-wise operator
+  double second = 0.0;   ///< values of the second operand; 0: there is none, or it is a constant
   double taps = 1.0;     ///< pooling: places of a window
   double row = 1.0;      ///< mean and softmax: values of a row of the input
   double batch = 1.0, rows = 0.0, inner = 0.0, columns = 0.0; ///< product: batch x (rows x inner x columns)

@@ -22,11 +22,12 @@ class TransformerBuilder {
     value = allReduce(value, false);
     if (!_model.rotary) {
       _layer.parameters += _length * _width;
-      value = simple("positions", OperatorKind::add, _tokens * _width, {value}, 2.0);
+      value = simple("positions", OperatorKind::add, _tokens * _width, {value}, _length * _width);
     }
     if (_model.segments) {
       _layer.parameters += 2.0 * _width;
-      value = norm("norm", simple("segments", OperatorKind::add, _tokens * _width, {value}, 2.0));
+      value =
+          norm("norm", simple("segments", OperatorKind::add, _tokens * _width, {value}, _tokens * _width));
     }
     if (_model.rotary)
       rotaryTables();
@@ -39,10 +40,10 @@ class TransformerBuilder {
     begin("block", 0.0);
     int value = -1; // the input of the block
     value = attention(norm("norm1", value));
-    value = simple("sum1", OperatorKind::add, _tokens * _width, {value}, 2.0);
+    value = simple("sum1", OperatorKind::add, _tokens * _width, {value}, _tokens * _width);
     const int middle = value;
     value = feedForward(norm("norm2", value));
-    simple("sum2", OperatorKind::add, _tokens * _width, {middle, value}, 2.0);
+    simple("sum2", OperatorKind::add, _tokens * _width, {middle, value}, _tokens * _width);
     return std::move(_layer);
   }
 
@@ -64,9 +65,9 @@ class TransformerBuilder {
   }
 
   int simple(const std::string& name, OperatorKind kind, double elements, const std::vector<int>& inputs,
-             double operands = 1.0, double row = 1.0) {
+             double second = 0.0, double row = 1.0) {
     GraphOperator op = GraphOperator::vector(name, kind, elements);
-    op.operands = operands;
+    op.second = second;
     op.row = row;
     return _layer.add(std::move(op), inputs);
   }
@@ -104,27 +105,29 @@ class TransformerBuilder {
     }
     _layer.parameters += _width;
     const int squares = simple(name + ".pow", OperatorKind::power, size, {input});
-    const int mean = simple(name + ".mean", OperatorKind::mean, _tokens, {squares}, 1.0, _width);
+    const int mean = simple(name + ".mean", OperatorKind::mean, _tokens, {squares}, 0.0, _width);
     const int shifted = simple(name + ".add", OperatorKind::add, _tokens, {mean});
     const int factor = simple(name + ".rsqrt", OperatorKind::power, _tokens, {shifted});
-    const int scaled = simple(name + ".mul", OperatorKind::multiply, size, {input, factor}, 2.0);
-    return simple(name + ".weight", OperatorKind::multiply, size, {scaled}, 2.0);
+    const int scaled = simple(name + ".mul", OperatorKind::multiply, size, {input, factor}, _tokens);
+    return simple(name + ".weight", OperatorKind::multiply, size, {scaled}, _width);
   }
 
   /// x cos + (x with its halves swapped, one of them negative) sin.
   int rotary(const std::string& name, int input) {
-    const double size = _tokens * _heads * _head;
-    const int straight = simple(name + ".cos", OperatorKind::multiply, size, {input}, 2.0);
+    const double size = _tokens * _heads * _head, table = _length * _head;
+    const int straight = simple(name + ".cos", OperatorKind::multiply, size, {input}, table);
     const int negative = simple(name + ".neg", OperatorKind::add, size / 2.0, {input});
-    const int turned = simple(name + ".sin", OperatorKind::multiply, size, {input, negative}, 2.0);
-    return simple(name + ".add", OperatorKind::add, size, {straight, turned}, 2.0);
+    const int turned = simple(name + ".sin", OperatorKind::multiply, size, {input, negative}, table);
+    return simple(name + ".add", OperatorKind::add, size, {straight, turned}, size);
   }
 
+  /// All samples and heads use the same ones.
   void rotaryTables() {
-    const int angles = product("angles", _samples, _head / 2.0, 1.0, _length, {});
+    const double table = _length * _head;
+    const int angles = product("angles", 1.0, _head / 2.0, 1.0, _length, {});
     for (const char* const name : {"cos", "sin"}) {
-      const int values = simple(name, OperatorKind::sine, _tokens * _head, {angles});
-      simple(std::string(name) + ".scale", OperatorKind::multiply, _tokens * _head, {values});
+      const int values = simple(name, OperatorKind::sine, table, {angles});
+      simple(std::string(name) + ".scale", OperatorKind::multiply, table, {values});
     }
   }
 
@@ -140,8 +143,8 @@ class TransformerBuilder {
     }
     int weights = product("scores", _samples * _heads, _length, _head, _length, {query, key});
     weights = simple("scale", OperatorKind::divide, scores, {weights});
-    weights = simple("mask", OperatorKind::add, scores, {weights}, 2.0);
-    weights = simple("softmax", OperatorKind::softmax, scores, {weights}, 1.0, _length);
+    weights = simple("mask", OperatorKind::add, scores, {weights}, _samples * _length * _length);
+    weights = simple("softmax", OperatorKind::softmax, scores, {weights}, 0.0, _length);
     weights = simple("attention-dropout", OperatorKind::dropout, scores, {weights});
     const int mixed = product("mix", _samples * _heads, _length, _length, _head, {weights, values});
     const int output = allReduce(linear("output", _heads * _head, _width, mixed, true), false);
@@ -158,7 +161,7 @@ class TransformerBuilder {
     value = simple("activation", kind, size, {value});
     if (_model.gated) {
       const int gate = linear("gate", _width, _inner, input);
-      value = simple("gated", OperatorKind::multiply, size, {value, gate}, 2.0);
+      value = simple("gated", OperatorKind::multiply, size, {value, gate}, size);
     }
     const int output = allReduce(linear("down", _inner, _width, value, true), false);
     return _model.rotary ? output : simple("dropout2", OperatorKind::dropout, _tokens * _width, {output});

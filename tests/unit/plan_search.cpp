@@ -348,12 +348,13 @@ TEST_CASE("Times of operators follow the options", "[plan][search]") {
 
   GraphOperator softmax = GraphOperator::vector("softmax", OperatorKind::softmax, 1000.0 * 512.0);
   softmax.row = 512.0;
-  REQUIRE(seconds(softmax, Direction::forward, false) == 10.0 * 4000.0 + 1000.0 * (4.0 + 10.0));
-  REQUIRE(seconds(softmax, Direction::forward, true) == 10.0 * 2000.0 + 500.0 * (4.0 + 10.0));
+  REQUIRE(seconds(softmax, Direction::forward, false) == 10.0 * 4000.0 + 1000.0 * 4.0 + 10.0);
+  REQUIRE(seconds(softmax, Direction::forward, true) == 10.0 * 2000.0 + 1000.0 * 2.0 + 10.0);
   REQUIRE(seconds(softmax, Direction::backward, false) == 2.0 * 4000.0);
   GraphOperator mean = GraphOperator::vector("mean", OperatorKind::mean, 1000.0);
   mean.row = 512.0;
   REQUIRE(seconds(mean, Direction::forward, false) == 1000.0 * (4.0 + 10.0));
+  REQUIRE(seconds(mean, Direction::forward, true) == 1000.0 * (2.0 + 10.0));
   GraphOperator product_of_two = GraphOperator::vector("multiply", OperatorKind::multiply, 512.0 * 1280.0);
   REQUIRE(seconds(product_of_two, Direction::backward, false) == 5120.0); // by a constant
   product_of_two.second = 1280.0;                                         // once for all rows

@@ -8,6 +8,8 @@ namespace partita {
 
 namespace {
 
+constexpr double division = 10.0; ///< cycles
+
 /// Cycles per value and lane of an element-wise operator.
 struct Cost {
   double forward, backward;
@@ -25,7 +27,7 @@ Cost costOf(OperatorKind kind) {
   case OperatorKind::dropout:
     return {2.0, 1.0}; // the backward pass applies a mask
   case OperatorKind::divide:
-    return {10.0, 10.0};
+    return {division, division};
   case OperatorKind::softmax:
     return {10.0, 2.0};
   case OperatorKind::exponential:
@@ -43,8 +45,6 @@ Cost costOf(OperatorKind kind) {
   return {0.0, 0.0};
 }
 
-constexpr double row_overhead = 10.0; ///< cycles at the end of a reduction
-
 } // namespace
 
 double LatencyEstimator::cyclesOf(const GraphOperator& product, bool all_cores) {
@@ -60,15 +60,14 @@ double LatencyEstimator::cyclesOf(const GraphOperator& product, bool all_cores) 
 
 double LatencyEstimator::vectorCycles(const GraphOperator& op, Direction pass, bool all_cores) const {
   if (op.kind == OperatorKind::move && !_options.moves) return 0.0;
-  const double cores = all_cores ? _accelerator.vector_cores : 1, width = _accelerator.vector_width;
+  const double lanes =
+      static_cast<double>(_accelerator.vector_width) * (all_cores ? _accelerator.vector_cores : 1);
   const Cost cost = costOf(op.kind);
-  double steps = std::ceil(op.elements * op.taps / (width * cores));
-  if (pass == Direction::backward) return (steps + std::ceil(op.second / (width * cores))) * cost.backward;
-  steps *= cost.forward;
-  if (op.kind != OperatorKind::mean && op.kind != OperatorKind::softmax) return steps;
-  const double rows = op.kind == OperatorKind::mean ? op.elements : op.elements / op.row;
-  const double reduction = std::ceil(rows / cores) * (std::ceil(op.row / width) + row_overhead);
-  return op.kind == OperatorKind::mean ? reduction : steps + reduction;
+  const double steps = std::ceil(op.elements * op.taps / lanes), row_steps = std::ceil(op.row / lanes);
+  if (pass == Direction::backward) return (steps + std::ceil(op.second / lanes)) * cost.backward;
+  if (op.kind == OperatorKind::mean) return op.elements * (row_steps + division);
+  const double sums = op.kind == OperatorKind::softmax ? op.elements / op.row * row_steps + division : 0.0;
+  return steps * cost.forward + sums;
 }
 
 double LatencyEstimator::seconds(const GraphOperator& op, Direction pass, bool all_cores) {

@@ -363,6 +363,9 @@ TEST_CASE("Times of operators follow the options", "[plan][search]") {
   REQUIRE(seconds(product_of_two, Direction::backward, true) == 2560.0 + 5.0);
   product_of_two.second = product_of_two.elements;
   REQUIRE(seconds(product_of_two, Direction::backward, false) == 2.0 * 5120.0);
+  const GraphOperator sine = GraphOperator::vector("sine", OperatorKind::sine, 1280.0);
+  REQUIRE(seconds(sine, Direction::forward, false) == 13.0 * 10.0);
+  REQUIRE(seconds(sine, Direction::backward, false) == 2.0 * 10.0);
   const GraphOperator move = GraphOperator::vector("lookup", OperatorKind::move, 1280.0);
   REQUIRE(seconds(move, Direction::forward, false) == 10.0);
   options.moves = false;

@@ -33,7 +33,7 @@ Cost costOf(OperatorKind kind) {
   case OperatorKind::exponential:
     return {12.0, 2.0}; // the derivative follows from the output, as for tanh
   case OperatorKind::sine:
-    return {13.0, 13.0};
+    return {13.0, 2.0};
   case OperatorKind::power:
     return {15.0, 16.0};
   case OperatorKind::tanh:

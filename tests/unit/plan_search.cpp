@@ -205,7 +205,11 @@ TEST_CASE("Devices that share a layer have equal parts of its products", "[plan]
     REQUIRE(half.layers[i].tensor_parallel);
     REQUIRE_FALSE(whole.layers[i].tensor_parallel);
     REQUIRE(half.layers[i].parameters < 0.51 * whole.layers[i].parameters + 1000.0 * 256.0);
+    const double summed = sumOf(half.layers[i].graph, &GraphOperator::values);
     REQUIRE(sumOf(whole.layers[i].graph, &GraphOperator::values) == 0.0);
+    REQUIRE(summed > 0.0);
+    REQUIRE(half.layers[i].activations ==
+            sumOf(half.layers[i].graph, &GraphOperator::elements) + summed); // sums are kept, too
   }
   // Two sums per pass of a block, of all its values.
   REQUIRE(sumOf(half.layers[1].graph, &GraphOperator::values) == 4.0 * 2.0 * 128.0 * 256.0);

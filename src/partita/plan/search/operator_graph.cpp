@@ -26,7 +26,7 @@ GraphOperator GraphOperator::vector(const std::string& name, OperatorKind kind, 
 
 int GraphLayer::add(GraphOperator op, const std::vector<int>& inputs) {
   const int position = static_cast<int>(graph.operators.size());
-  activations += op.elements;
+  activations += op.elements + op.values;
   graph.operators.push_back(std::move(op));
   for (const int input : inputs)
     if (input >= 0) graph.edges.emplace_back(input, position);

@@ -257,19 +257,19 @@ TEST_CASE("Pooling works on all places of its windows, but keeps one value of ea
         estimator.seconds(narrow, Direction::forward, true));
 }
 
-TEST_CASE("A product takes in what alone follows it", "[plan][search]") {
-  const auto add = [](GraphLayer& layer, OperatorKind kind, const std::vector<int>& inputs) {
+TEST_CASE("An operator absorbs its only successor if the kinds match", "[plan][search]") {
+  GraphLayer layer;
+  const auto add = [&](OperatorKind kind, const std::vector<int>& inputs) {
     return layer.add(GraphOperator::vector("", kind, 8.0), inputs);
   };
-  GraphLayer layer;
   const int first = layer.add(square(8), {});
-  const int added = add(layer, OperatorKind::add, {first});
-  const int norm = add(layer, OperatorKind::norm, {added});
-  const int left = layer.add(square(8), {norm}), right = add(layer, OperatorKind::tanh, {norm});
-  const int sum = add(layer, OperatorKind::add, {left, right});
+  const int added = add(OperatorKind::add, {first});
+  const int norm = add(OperatorKind::norm, {added});
+  const int left = layer.add(square(8), {norm}), right = add(OperatorKind::tanh, {norm});
+  const int sum = add(OperatorKind::add, {left, right}); // has another predecessor
   const FusedGraph fused = fusedGraph(layer.graph, true);
-  REQUIRE(fused.members == std::vector<std::vector<int>>{{first, added, norm}, {right}, {left, sum}});
-  REQUIRE(fused.edges == std::vector<std::pair<int, int>>{{0, 1}, {0, 2}, {1, 2}});
+  REQUIRE(fused.members == std::vector<std::vector<int>>{{first, added, norm}, {left}, {right}, {sum}});
+  REQUIRE(fused.edges == std::vector<std::pair<int, int>>{{0, 1}, {0, 2}, {1, 3}, {2, 3}});
   REQUIRE(fusedGraph(layer.graph, false).members.size() == 6);
 
   // Two products are never one, and a value that two need stays apart.
@@ -278,32 +278,97 @@ TEST_CASE("A product takes in what alone follows it", "[plan][search]") {
   two.add(square(8), {a});
   two.add(square(8), {a});
   REQUIRE(fusedGraph(two.graph, true).members.size() == 3);
+
+  const auto together = [](const GraphOperator& before, OperatorKind kind) {
+    GraphLayer pair;
+    pair.add(GraphOperator::vector("", kind, 8.0), {pair.add(before, {})});
+    return fusedGraph(pair.graph, true).members.size() == 1;
+  };
+  const std::vector<OperatorKind> element_wise{OperatorKind::add, OperatorKind::multiply,
+                                               OperatorKind::divide, OperatorKind::power},
+      activations{OperatorKind::gelu, OperatorKind::exponential, OperatorKind::tanh,
+                  OperatorKind::sine, OperatorKind::relu,        OperatorKind::norm},
+      others{OperatorKind::move, OperatorKind::softmax, OperatorKind::all_reduce};
+  const auto count = [&](const GraphOperator& before, const std::vector<OperatorKind>& kinds) {
+    return std::count_if(kinds.begin(), kinds.end(),
+                         [&](OperatorKind kind) { return together(before, kind); });
+  };
+  for (const OperatorKind kind : element_wise) {
+    const GraphOperator op = GraphOperator::vector("", kind, 8.0);
+    CHECK(count(op, element_wise) == 4);
+    CHECK(count(op, {OperatorKind::dropout, OperatorKind::mean}) == 2);
+    CHECK(count(op, activations) == 0);
+    CHECK(count(op, others) == 0);
+  }
+  CHECK(count(square(8), element_wise) == 4);
+  CHECK(count(square(8), activations) == 6);
+  CHECK(together(square(8), OperatorKind::dropout));
+  CHECK_FALSE(together(square(8), OperatorKind::mean));
+  CHECK(count(square(8), others) == 0);
+  for (const std::vector<OperatorKind>& kinds : {activations, others})
+    for (const OperatorKind kind : kinds)
+      CHECK(count(GraphOperator::vector("", kind, 8.0), element_wise) == 0);
+  GraphOperator pooling = GraphOperator::vector("", OperatorKind::add, 8.0);
+  pooling.taps = 4.0;
+  CHECK(count(pooling, element_wise) == 0);
 }
 
-TEST_CASE("Fused graphs have no cycles", "[plan][search]") {
+TEST_CASE("The two products of a gated feed-forward part stay independent", "[plan][search]") {
+  Transformer model = smallModel();
+  model.gated = true;
+  model.activation = TransformerActivation::silu;
+  const OperatorGraph graph = chainOf(model, 1, 1).layers[1].graph;
+  const FusedGraph fused = fusedGraph(graph, true);
+  std::map<std::string, int> place; // of the set that an operator is in
+  for (std::size_t i = 0; i < fused.members.size(); ++i)
+    for (const int op : fused.members[i]) place[graph.operators[op].name] = static_cast<int>(i);
+  CHECK(fused.members[place["up"]].size() == 2); // with the activation
+  CHECK(place["activation"] == place["up"]);
+  CHECK(fused.members[place["gate"]].size() == 1);
+  CHECK(fused.members[place["gated"]].size() == 1);
+  CHECK(place["dropout2"] == place["down"]);
+  CHECK(place["sum2"] != place["down"]); // it adds the input of the part
+  const std::set<std::pair<int, int>> edges(fused.edges.begin(), fused.edges.end());
+  CHECK(edges.count({place["up"], place["gated"]}) == 1);
+  CHECK(edges.count({place["gate"], place["gated"]}) == 1);
+  CHECK(edges.count({place["up"], place["gate"]}) + edges.count({place["gate"], place["up"]}) == 0);
+}
+
+TEST_CASE("Fused operators wait for nothing that they did not wait for", "[plan][search]") {
   std::mt19937_64 random(3);
+  std::size_t sets = 0;
   for (int i = 0; i < 100; ++i) {
     GraphLayer layer;
+    std::vector<Label> names; // operators have different ones
     for (int op = 0; op < 12; ++op) {
       std::vector<int> inputs;
       for (int other = 0; other < op; ++other)
-        if (random() % 4 == 0) inputs.push_back(other);
+        if (random() % 6 == 0) inputs.push_back(other);
       if (random() % 3 == 0)
         layer.add(square(4), inputs);
       else
         layer.add(GraphOperator::vector("", OperatorKind::add, 4.0), inputs);
+      names.emplace_back(op, 2.0);
     }
     const FusedGraph fused = fusedGraph(layer.graph, true);
+    sets += fused.members.size();
+    std::vector<std::pair<int, int>> edges;
     std::size_t members = 0;
     for (const std::vector<int>& set : fused.members) {
       members += set.size();
       REQUIRE(std::count_if(set.begin(), set.end(), [&](int op) {
                 return layer.graph.operators[op].kind == OperatorKind::product;
               }) <= 1);
+      for (std::size_t k = 1; k < set.size(); ++k) edges.emplace_back(set[k - 1], set[k]);
     }
     REQUIRE(members == 12);
-    for (const auto& [from, to] : fused.edges) REQUIRE(from < to);
+    for (const auto& [from, to] : fused.edges) {
+      REQUIRE(from < to);
+      edges.emplace_back(fused.members[from].back(), fused.members[to].front());
+    }
+    REQUIRE(closureOf(names, edges) == closureOf(names, layer.graph.edges));
   }
+  REQUIRE(sets < 1150); // of 1200 operators
 }
 
 TEST_CASE("Products take at least as long as their arithmetic and their values", "[plan][search]") {

@@ -35,6 +35,7 @@ Cost costOf(OperatorKind kind) {
   case OperatorKind::sine:
     return {13.0, 2.0};
   case OperatorKind::power:
+  case OperatorKind::gelu:
     return {15.0, 16.0};
   case OperatorKind::tanh:
     return {27.0, 2.0};

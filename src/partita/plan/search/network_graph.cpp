@@ -11,7 +11,7 @@ OperatorKind kindOf(Activation activation) {
   case Activation::tanh:
     return OperatorKind::tanh;
   case Activation::gelu:
-    return OperatorKind::power;
+    return OperatorKind::gelu;
   case Activation::sigmoid:
   case Activation::silu:
     return OperatorKind::exponential;

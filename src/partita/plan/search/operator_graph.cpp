@@ -1,6 +1,5 @@
 #include "partita/plan/search/operator_graph.hpp"
 
-#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -41,41 +40,62 @@ double GraphLayer::macs() const {
 
 namespace {
 
-/// Sums over devices are not fused: they run beside other operators.
-bool fusible(const GraphOperator& op) {
-  return op.kind != OperatorKind::all_reduce;
+/// What an operator is for fusion.
+enum class Role { product, element_wise, dropout, activation, mean, other };
+
+Role roleOf(const GraphOperator& op) {
+  if (op.taps > 1.0) return Role::other; // pooling
+  switch (op.kind) {
+  case OperatorKind::product:
+    return Role::product;
+  case OperatorKind::add:
+  case OperatorKind::multiply:
+  case OperatorKind::divide:
+  case OperatorKind::power:
+    return Role::element_wise;
+  case OperatorKind::dropout:
+    return Role::dropout;
+  case OperatorKind::gelu:
+  case OperatorKind::exponential:
+  case OperatorKind::tanh:
+  case OperatorKind::sine:
+  case OperatorKind::relu:
+  case OperatorKind::norm:
+    return Role::activation;
+  case OperatorKind::mean:
+    return Role::mean;
+  case OperatorKind::move:
+  case OperatorKind::softmax:
+  case OperatorKind::all_reduce:
+    break;
+  }
+  return Role::other;
 }
 
-/// The set of each operator, named by its last member, the only one with successors outside.
+/// May a set that begins with the first operator absorb the second?
+bool absorbs(const GraphOperator& first, const GraphOperator& second) {
+  const Role role = roleOf(second);
+  if (role == Role::element_wise || role == Role::dropout)
+    return roleOf(first) == Role::product || roleOf(first) == Role::element_wise;
+  return (roleOf(first) == Role::product && role == Role::activation) ||
+         (roleOf(first) == Role::element_wise && role == Role::mean);
+}
+
+/// The first operator of the set of each operator.
 std::vector<int> setsOf(const OperatorGraph& graph, bool fuse) {
-  const int count = static_cast<int>(graph.operators.size());
-  std::vector<int> set(count);
+  const std::vector<GraphOperator>& operators = graph.operators;
+  std::vector<std::set<int>> before(operators.size()), after(operators.size());
+  for (const auto& [from, to] : graph.edges) {
+    before[to].insert(from);
+    after[from].insert(to);
+  }
+  std::vector<int> set(operators.size());
   std::iota(set.begin(), set.end(), 0);
-  const auto successors = [&](int name) {
-    std::set<int> found;
-    for (const auto& [from, to] : graph.edges)
-      if (set[from] == name && set[to] != name) found.insert(set[to]);
-    return found;
-  };
-  const auto has_product = [&](int name) {
-    bool found = false;
-    for (int op = 0; op < count; ++op)
-      found = found || (set[op] == name && graph.operators[op].kind == OperatorKind::product);
-    return found;
-  };
-  const auto absorbs = [&](int first, int second) {
-    return fusible(graph.operators[first]) && fusible(graph.operators[second]) && !has_product(second);
-  };
-  for (bool changed = fuse; changed;) {
-    changed = false;
-    for (int first = 0; first < count; ++first) {
-      if (set[first] != first) continue;
-      const std::set<int> next = successors(first);
-      if (next.size() != 1 || !absorbs(first, *next.begin())) continue;
-      const int second = *next.begin();
-      std::replace(set.begin(), set.end(), first, second);
-      changed = true;
-    }
+  for (std::size_t op = 0; fuse && op < set.size(); ++op) {
+    if (before[op].size() != 1) continue;
+    const int previous = *before[op].begin();
+    if (after[previous].size() == 1 && absorbs(operators[set[previous]], operators[op]))
+      set[op] = set[previous];
   }
   return set;
 }

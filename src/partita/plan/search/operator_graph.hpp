@@ -13,7 +13,8 @@ enum class OperatorKind {
   add,     ///< also subtractions, masks and scaling by a constant
   multiply,
   divide,
-  power,       ///< also square roots and error functions
+  power,       ///< also square roots
+  gelu,        ///< by its error function
   exponential, ///< sigmoid, SiLU
   tanh,
   sine,
@@ -72,9 +73,11 @@ struct ModelChain {
   std::vector<int> chain;
 };
 
-/// Sets of operators that run as one, and the edges between them. Sets are in the order of their last
-/// members. An operator, even a matrix product, absorbs its only successor unless that contains a product.
-/// Without `fuse` each set has one operator.
+/// Sets of operators that run as one, and the edges between them, in the order of their first members. An
+/// operator joins the set of its only predecessor if that has no other successor and the kinds match: sets
+/// that begin with a product absorb element-wise operators, dropout, activations and norms; sets that begin
+/// with an element-wise operator absorb element-wise operators, dropout and means. Sets are chains, so no
+/// operator waits for more than before. Without `fuse` each set has one operator.
 struct FusedGraph {
   std::vector<std::vector<int>> members;
   std::vector<std::pair<int, int>> edges;

@@ -156,7 +156,7 @@ class TransformerBuilder {
     input = copyToAll(input);
     int value = linear("up", _width, _inner, input);
     const OperatorKind kind = _model.activation == TransformerActivation::relu   ? OperatorKind::relu
-                              : _model.activation == TransformerActivation::gelu ? OperatorKind::power
+                              : _model.activation == TransformerActivation::gelu ? OperatorKind::gelu
                                                                                  : OperatorKind::exponential;
     value = simple("activation", kind, size, {value});
     if (_model.gated) {

@@ -58,7 +58,8 @@ SearchModel transformerModel(const std::string& path) {
     return chains;
   };
   if (model.expert_stages > 0)
-    search.expert = FixedPlan{model.expert_stages, model.expert_parts, model.expert_replicas, model.layers};
+    search.expert = FixedPlan{model.expert_stages, model.expert_parts, model.expert_replicas, model.layers,
+                              1}; // the embedding
   return search;
 }
 

@@ -226,6 +226,20 @@ recompute = true
         self.assertEqual(best({**times, reference: (0.0, 16.0)}), (0, first, 16 / 3))
         self.assertEqual(best({**times, reference: (0.0, 0.0)}), (0, first, 1))  # it fits in no case
 
+    def test_the_embedding_is_no_block_of_the_expert(self):
+        """With as many stages as blocks, each stage has one; otherwise the last one would have two."""
+        rates = []
+        for stages in (1, 4):
+            self.write("small.toml", MODEL.replace("vocabulary = 1000", "vocabulary = 10").replace("stages = 2", f"stages = {stages}")
+                       .replace("replicas = 4", "replicas = 1").replace("parts = 2", "parts = 1"))
+            self.spec = self.write("one.toml", "[search]\ndevices = 4\nbatch = 256\nbandwidth = 1e15\n[architectures]\n"
+                                   "every = 29360\n[[model]]\nfile = 'small.toml'\n")
+            data = json.loads(self.search("--json", "-"))
+            answer = data["cases"][0]["answers"][str(data["reference"])]["small"]
+            rates.append(answer["fixed_strategy_throughput"])
+            self.assertLessEqual(rates[-1], answer["throughput"])
+        self.assertGreater(rates[1], 3 * rates[0])
+
     def test_nodes_and_choices(self):
         """Both raise the throughput, and the results name the choices."""
         def best(search="", case=""):

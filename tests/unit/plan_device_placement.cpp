@@ -255,7 +255,12 @@ TEST_CASE("A fixed plan rounds its shares up, and may leave stages empty", "[pla
   task.devices = 64;
   task.memory = 139.0; // the first stage keeps the values of 32 microbatches: 2 * 6 + 32 * 4
   REQUIRE_FALSE(timeOfFixedPlan(task));
-  task.memory = 140.0;
+  task.memory = 210.0; // 2 * 9 + 32 * 6 for the first stage with the embedding besides its share
+  task.fixed->before = 1;
+  REQUIRE(*timeOfFixedPlan(task) == Approx((9.0 + 0.5) * 37.0));
+  task.memory = 209.0;
+  REQUIRE_FALSE(timeOfFixedPlan(task));
+  task.fixed->before = 0;
   task.node_devices = 64; // what crosses empty stages is sent as if between nodes
   task.node_bandwidth = 1e9;
   REQUIRE(*timeOfFixedPlan(task) == Approx((6.0 + 0.5) * 37.0));

@@ -19,7 +19,7 @@ SearchModel modelOf(const Transformer& model) {
     for (int parts = 1; parts <= 4; parts *= 2) chains.push_back(chainOf(model, parts, microbatch));
     return chains;
   };
-  search.expert = FixedPlan{2, 2, 4, model.layers};
+  search.expert = FixedPlan{2, 2, 4, model.layers, 1};
   return search;
 }
 

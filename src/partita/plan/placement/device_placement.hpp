@@ -33,6 +33,7 @@ struct LayerGraph {
 /// divided evenly.
 struct FixedPlan {
   std::int64_t stages = 1, tensor_degree = 1, replicas = 1, transformer_layers = 1;
+  std::int64_t before = 0; ///< layers before the transformer layers: on the first stage, besides its share
 };
 
 /// What a stage does to need less memory.
@@ -99,9 +100,9 @@ std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
 
 /// Seconds per batch of the fixed plan; empty if there is none or it does not fit. Each stage gets the same
 /// number of transformer layers, rounded up, as long as there are any, and the last stage also gets what
-/// follows them. Stages that stay empty have devices and count as stages. An embedding before the transformer
-/// layers counts as one of them. All this is as in the authors' program. Nodes and options are the best for
-/// these stages.
+/// follows them. Stages that stay empty have devices and count as stages. All this is as in the authors'
+/// program; there an embedding counts as a transformer layer (`before` is 0). Nodes and options are the best
+/// for these stages.
 std::optional<double> timeOfFixedPlan(const PlacementTask& task);
 
 } // namespace partita

@@ -26,8 +26,10 @@ std::vector<std::vector<int>> stagesOf(const FixedPlan& fixed, const std::vector
   const std::int64_t share = (fixed.transformer_layers + fixed.stages - 1) / fixed.stages;
   const auto count = static_cast<std::int64_t>(order.size());
   std::vector<std::vector<int>> stages(fixed.stages);
-  for (std::int64_t i = 0; i < count; ++i)
-    stages[i < fixed.transformer_layers ? i / share : fixed.stages - 1].push_back(order[i]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t layer = std::max<std::int64_t>(0, i - fixed.before);
+    stages[layer < fixed.transformer_layers ? layer / share : fixed.stages - 1].push_back(order[i]);
+  }
   return stages;
 }
 

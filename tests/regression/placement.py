@@ -191,8 +191,10 @@ class Placements(Case):
     KEYS = ["feasible", "finalTimePerBatch", "dataParallelDegree", "tensorParallelDegree", "stages",
             "fixedStrategyTimePerBatch", "limit"]
 
-    def check(self, task, time, relative=1e-9):
-        answer, _ = self.answer("place", task)
+    def check(self, task, time, relative=1e-9, most_seconds=None):
+        answer, seconds = self.answer("place", task)
+        if most_seconds:
+            self.assertLess(seconds, most_seconds)
         self.assertEqual(list(answer), self.KEYS)
         self.assertEqual(answer["feasible"], time is not None)
         if time is None:
@@ -221,7 +223,8 @@ class Placements(Case):
         for name, (seconds, replicas, stages) in expected.items():
             with self.subTest(name):
                 case = self.golden(f"llama2_7b_like_dp_{name}.json")
-                answer = self.check(case["input"], seconds, 1e-5 if name == "hbm32_rec0" else 1e-9)
+                relative = 1e-5 if name == "hbm32_rec0" else 1e-9
+                answer = self.check(case["input"], seconds, relative, support.within(0.5))
                 self.assertEqual((answer["dataParallelDegree"], len(answer["stages"])), (replicas, stages))
                 if case["authors_output"] is None:
                     self.assertIsNone(answer["fixedStrategyTimePerBatch"])  # the authors' program ends without a plan

@@ -13,6 +13,7 @@ import support
 from support import finish, run, start
 
 ROOT = Path(__file__).resolve().parents[2]
+EVERY = int(os.environ.get("PARTITA_SEARCH_EVERY", 1000))  # accelerator; the soak test: every 29th, a thousand in all
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # the script lies in the sources
 SPEC = """
 [search]
@@ -230,8 +231,8 @@ recompute = true
         """With as many stages as blocks, each stage has one; otherwise the last one would have two."""
         rates = []
         for stages in (1, 4):
-            self.write("small.toml", MODEL.replace("vocabulary = 1000", "vocabulary = 10").replace("stages = 2", f"stages = {stages}")
-                       .replace("replicas = 4", "replicas = 1").replace("parts = 2", "parts = 1"))
+            model = MODEL.replace("vocabulary = 1000", "vocabulary = 10")
+            self.write("small.toml", model.split("[expert]")[0] + f"[expert]\nstages = {stages}\nreplicas = 1\nparts = 1\n")
             self.spec = self.write("one.toml", "[search]\ndevices = 4\nbatch = 256\nbandwidth = 1e15\n[architectures]\n"
                                    "every = 29360\n[[model]]\nfile = 'small.toml'\n")
             data = json.loads(self.search("--json", "-"))
@@ -239,6 +240,33 @@ recompute = true
             rates.append(answer["fixed_strategy_throughput"])
             self.assertLessEqual(rates[-1], answer["throughput"])
         self.assertGreater(rates[1], 3 * rates[0])
+
+    def test_the_best_of_many_accelerators(self):
+        """It is as fast as each other one, the reference and all plans of experts, and four ranks find the same bits."""
+        for name in ("llama2-7b", "gpt2-xl"):  # of the expert's 32 stages for GPT-2, seven are empty
+            with self.subTest(name):
+                spec = self.write("many.toml", f"[architectures]\nevery = {EVERY}\n[[model]]\n"
+                                  f"file = '{ROOT / 'models' / name}.toml'\n[[case]]\n[[case]]\nrecompute = true\n"
+                                  "[[case]]\nmicrobatch = 2\n")
+                files = {ranks: self.folder / f"{ranks}.json" for ranks in (1, 4)}
+                for ranks, file in files.items():
+                    self.assertDone(run("plan", "search", spec, "--json", file, ranks=ranks, timeout=3000))
+                self.assertEqual(files[1].read_text(), files[4].read_text())
+                data = json.loads(files[1].read_text())
+                answers = [(row, next(plan for key, plan in answer.items() if key != "acc_config"))
+                           for case in data["cases"] for row, answer in case["answers"].items()]
+                self.assertGreater(len(answers), 3 * 29360 // EVERY)
+                rates = [plan["throughput"] or 0 for _, plan in answers]
+                best = rates[data["best"]["case"] * len(rates) // 3 + data["best"]["answer"]]
+                self.assertGreaterEqual(best, max(rates) * (1 - 1e-12))
+                self.assertIn(str(data["reference"]), {row for row, _ in answers})
+                experts = [(plan["fixed_strategy_throughput"], rate) for (_, plan), rate in zip(answers, rates)
+                           if plan["fixed_strategy_throughput"] is not None]
+                self.assertGreater(len(experts), len(answers) // 10)
+                self.assertTrue(all(expert <= rate for expert, rate in experts))
+                for _, plan in answers:
+                    if plan["throughput"] is not None:
+                        self.assertLessEqual(plan["lower_bound"], plan["time"])
 
     def test_nodes_and_choices(self):
         """Both raise the throughput, and the results name the choices."""

@@ -181,10 +181,10 @@ class StateFile {
   std::size_t _width;
 };
 
-/// Prints the progress of the search, about every ten seconds.
+/// Prints the progress of the search, about every ten seconds, unless the result goes to standard output.
 class ProgressLine {
  public:
-  ProgressLine(std::size_t all, std::size_t known) : _all(all), _known(known) {}
+  ProgressLine(std::size_t all, std::size_t known, bool prints) : _all(all), _known(known), _prints(prints) {}
 
   /// Returns whether it is time to save.
   bool show(std::size_t done) {
@@ -193,6 +193,7 @@ class ProgressLine {
     _last = Clock::now();
     const double elapsed = secondsSince(_start);
     const double left = elapsed / static_cast<double>(done - _known) * static_cast<double>(_all - done);
+    if (!_prints) return true;
     Log::progress("  " + std::to_string(done) + " of " + std::to_string(_all) + " accelerators, " +
                   formatSeconds(elapsed) + ", about " + formatSeconds(left) + " left");
     return true;
@@ -200,13 +201,14 @@ class ProgressLine {
 
  private:
   std::size_t _all, _known;
+  bool _prints;
   Clock::time_point _start = Clock::now(), _last = _start;
 };
 
 /// Computes all rows that are not known yet. Each rank takes its share of a round; every row is computed by
 /// one rank alone, so that the ranks do not change any number. On rank 0 `state` has all rows afterwards.
-void priceAll(const Communicator& world, const SearchTask& task, ArchitectureSearch& search,
-              StateFile& state) {
+void priceAll(const Communicator& world, const SearchTask& task, ArchitectureSearch& search, StateFile& state,
+              bool prints) {
   constexpr std::size_t rows_per_rank = 16;
   const std::size_t ranks = world.size(), width = search.answersPerRow() * SearchAnswer::numbers;
   std::vector<double> known(task.accelerators.size(), 0.0);
@@ -215,7 +217,7 @@ void priceAll(const Communicator& world, const SearchTask& task, ArchitectureSea
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < known.size(); ++i)
     if (known[i] == 0.0) open.push_back(i);
-  ProgressLine progress(known.size(), known.size() - open.size());
+  ProgressLine progress(known.size(), known.size() - open.size(), prints);
   for (std::size_t begin = 0; begin < open.size(); begin += ranks * rows_per_rank) {
     const std::size_t end = std::min(open.size(), begin + ranks * rows_per_rank);
     std::vector<double> values((end - begin) * width, 0.0);
@@ -261,7 +263,7 @@ void runSearch(const Communicator& world, const SearchArguments& arguments) {
     state->write(); // so that a bad path is reported before the work
   });
   requireSame(world, assignment.hash, "search");
-  priceAll(world, assignment.task, *search, *state);
+  priceAll(world, assignment.task, *search, *state, file && !file->isStandardOutput());
   collectively(world, [&] {
     if (world.rank() != 0) return;
     const SearchResults results = resultsOf(assignment.task, *state, search->answersPerRow());

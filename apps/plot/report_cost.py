@@ -67,13 +67,15 @@ def copies_of(run):
 
 def stage_table(run, stages):
     copies, groups = copies_of(run), groups_of(stages)
-    alone = run.summary.length("stage_accuracy") == len(stages) > 1
+    exits = run.summary.length("stage_alone") == len(stages)
+    key = "stage_alone" if exits else "stage_accuracy"
+    alone = run.summary.length(key) == len(stages) > 1
     rows = []
     for stage in stages:
         ranks = [int(stage.rank) + groups * copy for copy in range(min(copies, 9))]
         layers = element("span", element("b", span_text(int(stage.first), int(stage.last))),
                          f"\u2002{layers_text(run.deck, stage.first, stage.last)}")
-        accuracy = f"stage_accuracy.{stage.index}"
+        accuracy = f"{key}.{stage.index}"
         rows.append([str(stage.index + 1), ", ".join(map(str, ranks[:8])) + (", \u2026" if len(ranks) > 8 else ""),
                      layers, number(stage.parameters, scaled, f"{stage.key}.parameters"),
                      number(stage.flops, scaled, f"{stage.key}.flops_per_sample"),
@@ -82,7 +84,7 @@ def stage_table(run, stages):
              *(["test accuracy"] if alone else [])]
     sums = ["all", "", "", number(run.number("parameters"), scaled, "parameters"),
             number(sum(stage.flops for stage in stages), scaled), *([""] if alone else [])]
-    caption = "Stages: their layers, and what they cost" + ("; accuracy by the nearest label" if alone else "")
+    caption = "Stages: their layers, and what they cost" + ("; accuracy of their own predictions" if alone else "")
     return table(caption, heads, rows, sums if len(rows) > 1 else None, texts=(0, 1, 2),
                  folded=f"{len(rows)} stages as numbers")
 

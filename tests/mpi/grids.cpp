@@ -157,6 +157,7 @@ void checkSameEvaluation(const Overrides& deck) {
     INFO(ranks << " ranks");
     CHECK(found.accuracy == expected.accuracy);
     CHECK(found.loss == expected.loss);
+    CHECK(found.alone == expected.alone);
   }
 }
 
@@ -181,6 +182,14 @@ TEST_CASE("The joined network decodes the same on every grid", "[grid]") {
   const Evaluation uncut = whole.evaluate();
   CHECK(uncut.accuracy.back() == expected.accuracy.back());
   CHECK(uncut.loss.back() == expected.loss.back());
+}
+
+TEST_CASE("What a stage predicts by itself does not depend on exits", "[grid]") {
+  const Evaluation single = SmallRun(groupOf(1), smallDeck()).train().evaluate();
+  CHECK(single.alone.empty());
+  const Evaluation added = SmallRun(groupOf(1), smallDeck({"strategy/exits=sum"})).train().evaluate();
+  CHECK(added.alone == single.accuracy);
+  CHECK(added.accuracy != single.accuracy); // each is that of the sum up to the stage
 }
 
 TEST_CASE("Weights of exits are fitted to the samples of all replicas", "[grid]") {

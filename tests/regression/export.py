@@ -429,6 +429,8 @@ class Outputs(support.RunTest):
                 self.assertDone(shown)
                 found = [float(value) for value in re.findall(r"(\d+\.\d+) %   loss", shown.stdout)]
                 self.assertEqual(found, [round(100 * value, 2) for value in accuracy[:stages]])
+                alone = [float(value) for value in re.findall(r"alone +(\d+\.\d+) %$", shown.stdout, re.MULTILINE)]
+                self.assertEqual(alone, [round(100 * value, 2) for value in summary.get("stage_alone", [])[:stages]])
 
     def test_refused_numbers_of_stages(self):
         for overrides, stages, message in (

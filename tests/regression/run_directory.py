@@ -16,7 +16,7 @@ PARAMETERS = 144 * 32 + 32 + 4 * (32 * 32 + 32) + 32 * 10 + 10
 HEAD = 32 * 10  # labels that learn, after each stage but the last
 STORED = 144 * 32 + 64 + 4 * (32 * 32 + 64) + 32 * 10 + 64  # each tensor as a multiple of 64 values
 COLUMNS = ["time_s", "event", "stage", "epoch", "step", "run_step", "loss", "learning_rate", "samples_per_second", "grad_norm",
-           "train_accuracy", "accuracy"]
+           "train_accuracy", "accuracy", "accuracy_alone"]
 PROVENANCE = {"version", "git", "compiler", "kokkos", "blas", "gemm", "mpi", "host", "processor", "threads", "command_line"}
 
 
@@ -98,10 +98,28 @@ class Summary(support.RunTest):
         summary = train(self.folder / "run", self.deck, "strategy/input=frozen", ranks=2)
         self.assertEqual(summary["bytes_between_stages"], 600 * WIDTH * REAL)
 
+    def test_a_stage_that_does_not_learn_behind_exits(self):
+        """A single unit tells two of the classes apart at most, which the sum up to its stage does not show."""
+        layers = 'network/layers=[{type="dense",units=32,activation="relu",repeat=2},{type="dense",units=1},{type="dense"}]'
+        summary = train(self.folder / "run", self.deck, layers, "strategy/stages=3", "strategy/cuts=[2,3]",
+                        "strategy/labels=gaussian", "strategy/exits=sum", "data/classes=20", "data/samples=2000",
+                        "data/test_samples=1000", "run/epochs=8")
+        alone, added = summary["stage_alone"], summary["stage_accuracy"]
+        self.assertEqual((len(alone), alone[0]), (3, added[0]))
+        self.assertLess(alone[1], 0.14)
+        self.assertGreater(added[1], 0.2)
+        self.assertIn("stage 2 does not learn", "".join(summary["warnings"]))
+        with (self.folder / "run" / "history.csv").open(newline="") as file:
+            last = [row for row in csv.DictReader(file) if row["event"] == "evaluation"][-3:]
+        for row, of_stage, of_sum in zip(last, alone, added):
+            self.assertAlmostEqual(float(row["accuracy_alone"]), 100 * of_stage, places=3)
+            self.assertAlmostEqual(float(row["accuracy"]), 100 * of_sum, places=3)
+
     def test_joint(self):
         summary = train(self.folder / "run", self.deck, "strategy/kind=joint")
         self.assertEqual(summary["strategy"], "joint")
         self.assertEqual(len(summary["stage_accuracy"]), 1)
+        self.assertNotIn("stage_alone", summary)
 
 
 class Progress(support.RunTest):

@@ -12,7 +12,7 @@ namespace partita::test::train_history {
 namespace {
 
 const std::string header = "time_s,event,stage,epoch,step,run_step,loss,learning_rate,samples_per_second,"
-                           "grad_norm,train_accuracy,accuracy\n";
+                           "grad_norm,train_accuracy,accuracy,accuracy_alone\n";
 
 } // namespace
 
@@ -43,10 +43,10 @@ TEST_CASE("The history has a row a report, and a row a stage at each evaluation"
   evaluation.joined = true;
   history.add(2.0, evaluation);
   CHECK(folder.read("history.csv") == header +
-                                          "1.25,step,2,1,100,300,0.5,0.001,2000,1.5,75,\n"
-                                          "1.5,step,joined,1,100,300,0.5,0.001,2000,1.5,,\n"
-                                          "2,evaluation,1,1,100,300,2,,,,,50\n"
-                                          "2,evaluation,joined,1,100,300,0.25,,,,,80\n"); // written at once
+                                          "1.25,step,2,1,100,300,0.5,0.001,2000,1.5,75,,\n"
+                                          "1.5,step,joined,1,100,300,0.5,0.001,2000,1.5,,,\n"
+                                          "2,evaluation,1,1,100,300,2,,,,,50,\n"
+                                          "2,evaluation,joined,1,100,300,0.25,,,,,80,\n"); // written at once
 }
 
 TEST_CASE("Steps that were all skipped have no loss", "[train]") {
@@ -59,7 +59,7 @@ TEST_CASE("Steps that were all skipped have no loss", "[train]") {
   step.learning_rate = 0.5;
   step.samples_per_second = 2.0;
   history.add(1.0, step);
-  CHECK(folder.read("history.csv") == header + "1,step,1,1,1,1,,0.5,2,,,\n");
+  CHECK(folder.read("history.csv") == header + "1,step,1,1,1,1,,0.5,2,,,,\n");
 }
 
 TEST_CASE("A stage that is not the last one keeps its number in an evaluation", "[train]") {
@@ -69,14 +69,27 @@ TEST_CASE("A stage that is not the last one keeps its number in an evaluation", 
   evaluation.stage_accuracy = {0.5};
   evaluation.stage_loss = {2.0};
   history.add(0.0, evaluation);
-  CHECK(folder.read("history.csv") == header + "0,evaluation,1,0,0,0,2,,,,,50\n");
+  CHECK(folder.read("history.csv") == header + "0,evaluation,1,0,0,0,2,,,,,50,\n");
+}
+
+TEST_CASE("The history has what each stage predicts by itself if exits add up", "[train]") {
+  const ScratchFolder folder;
+  HistoryFile history(folder.path("history.csv"));
+  EvaluationReport evaluation;
+  evaluation.stage_accuracy = {0.5, 0.75};
+  evaluation.stage_alone = {0.5, 0.25};
+  evaluation.stage_loss = {2.0, 1.0};
+  evaluation.joined = true;
+  history.add(0.0, evaluation);
+  CHECK(folder.read("history.csv") == header + "0,evaluation,1,0,0,0,2,,,,,50,50\n"
+                                               "0,evaluation,joined,0,0,0,1,,,,,75,25\n");
 }
 
 TEST_CASE("A continued history keeps the whole rows up to its step", "[train]") {
   const ScratchFolder folder;
-  const std::string before = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,\n",
-                    same = "4.5,step,2,1,9,9,0.5,0.001,,,,\n",
-                    later = "3,step,1,1,10,10,0.5,0.001,2000,1.5,,\n", cut = "3.5,step,2,1,8,8,0.5";
+  const std::string before = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,,\n",
+                    same = "4.5,step,2,1,9,9,0.5,0.001,,,,,\n",
+                    later = "3,step,1,1,10,10,0.5,0.001,2000,1.5,,,\n", cut = "3.5,step,2,1,8,8,0.5";
   const std::string path = folder.write("history.csv", header + before + later + same + cut);
   {
     HistoryFile history(path, 9);
@@ -86,13 +99,13 @@ TEST_CASE("A continued history keeps the whole rows up to its step", "[train]") 
     report.step = report.run_step = 10;
     history.add(5.0, report);
   }
-  CHECK(folder.read("history.csv") == header + before + same + "5,step,1,0,10,10,0,0,0,0,,\n");
+  CHECK(folder.read("history.csv") == header + before + same + "5,step,1,0,10,10,0,0,0,0,,,\n");
   HistoryFile{path}; // from the beginning
   CHECK(folder.read("history.csv") == header);
 }
 
 TEST_CASE("A table that another program has changed is set aside, not cut down", "[train]") {
-  const std::string row = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,\n";
+  const std::string row = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,,\n";
   for (const std::string& found : {std::string("time_s,event,stage,loss\n1,step,1,0.5\n"), // other columns
                                    header + row + "2,step,1,0.5\n" + row,                  // an edited row
                                    header.substr(0, header.size() - 1) + "\r\n" + row}) {
@@ -121,7 +134,7 @@ TEST_CASE("Rows that cannot be written are kept until they can", "[train]") {
   history.add(1.0, report);
   std::string rows;
   for (const char step : {'1', '2', '3', '4'})
-    rows += std::string("1,step,1,0,") + step + "," + step + ",0,0,0,0,,\n";
+    rows += std::string("1,step,1,0,") + step + "," + step + ",0,0,0,0,,,\n";
   CHECK(folder.read("history.csv") == header + rows);
   CHECK(messageOf([&] { history.flush(); }).empty());
 }

@@ -138,9 +138,11 @@ std::int64_t StageBuffers::ofEvaluation() const {
   constexpr Stream reals{Precision::single, Precision::single};
   const Stream activations{_stored, _stored};
   const std::int64_t in = _rows.pass * _stage.inputs(), out = _rows.pass * _stage.outputs();
-  std::int64_t bytes = 2 * _rows.pass * _stage.positions * _device.real_bytes; // a Score
+  const std::int64_t score = 2 * _rows.pass * _stage.positions * _device.real_bytes;
+  std::int64_t bytes = score;
   const JoinedForm joined = joinedForm(_strategy);
   if (joined.adds_exits) {
+    bytes += score; // of the stage's own prediction
     const std::int64_t kinds = joined.fits_exits && _stage.stages > 1 ? 2 : 1; // equal weights, fitted ones
     const std::int64_t sums = kinds * _rows.pass * _stage.labelValues();
     if (_place.first) bytes += sums * _device.real_bytes;

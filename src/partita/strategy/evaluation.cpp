@@ -17,6 +17,12 @@ namespace {
 
 using Stages = std::vector<std::unique_ptr<LocalStage>>;
 
+/// One score per stage of this rank.
+struct StageScores {
+  std::vector<Score> joined; ///< within the joined network
+  std::vector<Score> alone;  ///< of the stage's own prediction; empty unless exits are added
+};
+
 /// Nothing is rounded for a message of an evaluation, so that results do not depend on the number of ranks.
 Channel channelTo(const Grid& grid, int group, Tag tag, Precision stored) {
   return grid.exactChannel(grid.evaluation(), group, tag, waits::evaluated_activations, stored);
@@ -30,14 +36,13 @@ class EvaluatedShare {
  public:
   EvaluatedShare(const RunConfig& config, Grid& grid, const Stages& stages, std::int64_t labels, int count);
 
-  /// `scores`: one per stage.
   void run(const ExecSpace& space, const DataSets& sets, const Dataset& set, const OutputRows& outputs,
-           std::vector<Score>& scores);
+           StageScores& scores);
 
  private:
   bool last() const { return _grid.endStage() >= _count; }
   void openStreams(std::int64_t batches);
-  TypedMatrix predictionsOf(const ExecSpace& space, LocalStage& stage);
+  TypedMatrix addUp(const ExecSpace& space, LocalStage& stage, const TypedMatrix& own);
   /// Of all sums, for `rows` samples.
   Matrix sums(std::int64_t rows) const { return topRows(_sums, rows * (_fitted ? 2 : 1)); }
 
@@ -88,12 +93,8 @@ void EvaluatedShare::openStreams(std::int64_t batches) {
   }
 }
 
-/// What the joined network predicts if it ends with this stage.
-TypedMatrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& stage) {
-  Pass pass;
-  pass.training = false;
-  const TypedMatrix own = stage.predict(space, pass, stage.outputForLoss(space, stage.tape));
-  if (!_adds) return own;
+/// Adds the stage's own prediction. Returns what the joined network predicts if it ends with this stage.
+TypedMatrix EvaluatedShare::addUp(const ExecSpace& space, LocalStage& stage, const TypedMatrix& own) {
   const std::int64_t rows = stage.tape.rows, classes = static_cast<std::int64_t>(_sums.extent(1)) / _labels;
   const auto add = [&](const Matrix& sum, double weight, double keep) {
     addLogSoftmax(space, own.inRowsOf(classes), static_cast<Real>(weight), static_cast<Real>(keep),
@@ -109,7 +110,7 @@ TypedMatrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& st
 }
 
 void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dataset& set,
-                         const OutputRows& outputs, std::vector<Score>& scores) {
+                         const OutputRows& outputs, StageScores& scores) {
   const IndexRange part = shareOf(static_cast<std::int64_t>(set.size()), _grid.replica(), _grid.replicas());
   const std::int64_t batches = (part.size() + _capacity - 1) / _capacity;
   const bool first = _grid.group() == 0;
@@ -117,7 +118,8 @@ void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dat
   BatchReader reader(first ? &features : nullptr, set, sequentialOrder(part.begin, part.end, _capacity),
                      batches, _capacity, _config.data.prefetch);
   openStreams(batches);
-  for (Score& score : scores) score = Score(_capacity * _labels);
+  for (std::vector<Score>* const kind : {&scores.joined, &scores.alone})
+    for (Score& score : *kind) score = Score(_capacity * _labels);
   Pass pass;
   pass.training = false;
   for (std::int64_t i = 0; i < batches; ++i) {
@@ -133,8 +135,13 @@ void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dat
       LocalStage& stage = *_stages[s];
       flow = stage.forwardJoined(space, pass, flow);
       if (stage.loss == nullptr) continue;
-      predictions = predictionsOf(space, stage);
-      stage.loss->evaluate(space, predictions, {batch.labels, Matrix()}, Real(1), Matrix(), scores[s]);
+      const auto evaluate = [&](const TypedMatrix& predicted, Score& score) {
+        stage.loss->evaluate(space, predicted, {batch.labels, Matrix()}, Real(1), Matrix(), score);
+      };
+      const TypedMatrix own = stage.predict(space, pass, stage.outputForLoss(space, stage.tape));
+      if (_adds) evaluate(own, scores.alone[s]);
+      predictions = _adds ? addUp(space, stage, own) : own;
+      evaluate(predictions, scores.joined[s]);
     }
     if (_sender != nullptr) _sender->send(space, flow);
     if (_sums_after != nullptr) _sums_after->send(space, sums(flow.rows));
@@ -150,7 +157,9 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
                           const DataSets& sets, const Dataset& set, const OutputRows& outputs,
                           int first_stages) {
   const Region region(space, "partita::evaluateJoined", Phase::evaluation);
-  std::vector<Score> scores(stages.size(), Score(0));
+  const bool adds = joinedForm(config.strategy).adds_exits;
+  StageScores scores{std::vector<Score>(stages.size(), Score(0)),
+                     std::vector<Score>(adds ? stages.size() : 0, Score(0))};
   const int used = first_stages > 0 ? first_stages : grid.plan().stages;
   const std::int64_t labels = set.labels_per_sample;
   const auto count_parts = [&stages](bool counts) {
@@ -161,17 +170,23 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
     EvaluatedShare(config, grid, stages, labels, used).run(space, sets, set, outputs, scores);
   count_parts(true);
   const auto count = static_cast<std::size_t>(used);
-  std::vector<double> sums(2 * count, 0.0);
+  std::vector<double> sums(3 * count, 0.0);
   for (std::size_t s = 0; s < stages.size() && stages[s]->index() < used && grid.part() == 0; ++s) {
-    const Score::Sums own = scores[s].take(space);
-    sums[2 * static_cast<std::size_t>(stages[s]->index())] = own.correct;
-    sums[2 * static_cast<std::size_t>(stages[s]->index()) + 1] = own.loss;
+    double* const mine = &sums[3 * static_cast<std::size_t>(stages[s]->index())];
+    const Score::Sums joined = scores.joined[s].take(space);
+    mine[0] = joined.correct;
+    mine[1] = joined.loss;
+    if (adds) mine[2] = scores.alone[s].take(space).correct;
   }
   grid.world().sum(sums);
   Evaluation result;
   for (std::size_t s = planOf(config.strategy).gradientsCross() ? count - 1 : 0; s < count; ++s) {
-    result.accuracy.push_back(sums[2 * s] / static_cast<double>(set.labels.size()));
-    result.loss.push_back(sums[2 * s + 1] / static_cast<double>(set.labels.size()));
+    const auto mean = [&](std::size_t sum) {
+      return sums[3 * s + sum] / static_cast<double>(set.labels.size());
+    };
+    result.accuracy.push_back(mean(0));
+    result.loss.push_back(mean(1));
+    if (adds) result.alone.push_back(mean(2));
   }
   return result;
 }
@@ -197,10 +212,8 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   Evaluation result =
       evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);
   const bool joined = trained == _context.grid.plan().stages;
-  if (!joined) {
-    result.accuracy.resize(static_cast<std::size_t>(trained));
-    result.loss.resize(static_cast<std::size_t>(trained));
-  }
+  for (std::vector<double>* const values : {&result.accuracy, &result.loss, &result.alone})
+    if (!joined && !values->empty()) values->resize(static_cast<std::size_t>(trained));
   EvaluationReport report;
   report.stage = number;
   report.epoch = (step + per_epoch - 1) / per_epoch;
@@ -209,6 +222,7 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   report.joined = joined;
   report.stage_accuracy = result.accuracy;
   report.stage_loss = result.loss;
+  report.stage_alone = result.alone;
   _context.observer.onEvaluation(report);
   _loss = report.stage_loss.back();
   const double seconds = secondsSince(start);

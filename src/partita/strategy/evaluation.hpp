@@ -13,6 +13,8 @@ namespace partita {
 /// label per position.
 struct Evaluation {
   std::vector<double> accuracy, loss;
+  /// Accuracy of each stage's own prediction; empty unless the joined network adds these up.
+  std::vector<double> alone;
 };
 /// exp of a loss if the network predicts tokens by cross-entropy; 0 for others.
 double perplexityOf(const RunConfig& config, const Partition& partition, double loss);

@@ -26,7 +26,8 @@ struct EvaluationReport {
   std::int64_t epoch = 0, step = 0, run_step = 0;
   std::vector<double> stage_accuracy; ///< decoded by each trained stage within the joined network
   std::vector<double> stage_loss;
-  bool joined = false; ///< does the last entry belong to the joined network?
+  std::vector<double> stage_alone; ///< see Evaluation::alone
+  bool joined = false;             ///< does the last entry belong to the joined network?
 };
 
 /// What a worker of an asynchronous run has done so far.

@@ -182,7 +182,12 @@ void showEvaluation(const Evaluation& result, std::size_t samples, bool whole, b
                                 : "stage " + std::to_string(s + 1) + (adds ? "" : " alone");
     std::snprintf(line.data(), line.size(), "  %-16s %6.2f %%   loss %.4f", who.c_str(),
                   100.0 * result.accuracy[s], result.loss[s]);
-    Log::info(line.data());
+    std::string text = line.data();
+    if (!result.alone.empty()) {
+      std::snprintf(line.data(), line.size(), "   alone %6.2f %%", 100.0 * result.alone[s]);
+      text += line.data();
+    }
+    Log::info(text);
   }
   if (perplexity > 0.0) {
     std::array<char, 48> line{};

@@ -12,7 +12,7 @@ std::string stageName(std::int64_t stage) {
 }
 
 const char* const header = "time_s,event,stage,epoch,step,run_step,loss,learning_rate,samples_per_second,"
-                           "grad_norm,train_accuracy,accuracy";
+                           "grad_norm,train_accuracy,accuracy,accuracy_alone";
 constexpr std::size_t run_step_column = 5;
 
 } // namespace
@@ -30,7 +30,7 @@ void HistoryFile::add(double seconds, const StepReport& report) {
   if (report.gradient_norm >= 0.0) rows << report.gradient_norm;
   rows << ',';
   if (report.accuracy >= 0.0) rows << 100.0 * report.accuracy;
-  rows << ",\n";
+  rows << ",,\n";
   _table.append(rows.str());
 }
 
@@ -41,7 +41,9 @@ void HistoryFile::add(double seconds, const EvaluationReport& report) {
     const bool joined = report.joined && s + 1 == report.stage_accuracy.size();
     rows << seconds << ",evaluation," << (joined ? "joined" : std::to_string(s + 1)) << ',' << report.epoch
          << ',' << report.step << ',' << report.run_step << ',' << report.stage_loss[s] << ",,,,,"
-         << 100.0 * report.stage_accuracy[s] << '\n';
+         << 100.0 * report.stage_accuracy[s] << ',';
+    if (!report.stage_alone.empty()) rows << 100.0 * report.stage_alone[s];
+    rows << '\n';
   }
   _table.append(rows.str());
 }

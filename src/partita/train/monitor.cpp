@@ -18,6 +18,11 @@ std::string percent(double fraction) {
   return text;
 }
 
+/// Of each stage by itself. Without exits the last one is the joined network.
+const std::vector<double>& accuracyAlone(const EvaluationReport& report) {
+  return report.stage_alone.empty() ? report.stage_accuracy : report.stage_alone;
+}
+
 } // namespace
 
 Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, Mailbox& mailbox,
@@ -157,6 +162,8 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
     line += (s > 0 ? "," : "") + std::string(" ") + (joined ? "joined" : "stage " + std::to_string(s + 1)) +
             " " + percent(report.stage_accuracy[s]);
   }
+  for (std::size_t s = 0; s < report.stage_alone.size(); ++s)
+    line += (s > 0 ? ", " : "; alone ") + percent(report.stage_alone[s]);
   if (const double value = perplexityOf(_config, _partition, report.stage_loss.back());
       report.joined && value > 0.0) {
     char perplexity[40];
@@ -173,12 +180,13 @@ void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
   if (advice.empty() || report.step < _length.per_epoch) return; // too early to judge
   const double chance = 1.0 / static_cast<double>(_classes),
                enough = std::min(chance + 0.1 * (1.0 - chance), 4.0 * chance);
-  for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {
-    if (report.stage_accuracy[s] > enough) continue;
+  const std::vector<double>& alone = accuracyAlone(report);
+  for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < alone.size(); ++s) {
+    if (alone[s] > enough) continue;
     if (_warned.insert(s).second) {
       Log::warning("stage " + std::to_string(s + 1) +
-                   " does not learn: decoded with its own labels, its accuracy is " +
-                   percent(report.stage_accuracy[s]) + ", chance is " + percent(chance) + "; " + advice);
+                   " does not learn: decoded with its own labels, its accuracy is " + percent(alone[s]) +
+                   ", chance is " + percent(chance) + "; " + advice);
     }
     return; // the stages after it have nothing to learn from
   }
@@ -191,12 +199,13 @@ void Monitor::warnOfStagesThatForget(const EvaluationReport& report) const {
   const bool ends = report.step == last && recovering(report.stage) == (_length.recovery_steps > 0);
   const std::string advice = planOf(_config.strategy).adviceFor(_config.strategy).forgetting;
   if (!ends || _length.steps < _length.per_epoch || !report.joined || advice.empty()) return;
-  const auto best = std::max_element(report.stage_accuracy.begin(), report.stage_accuracy.end());
+  const std::vector<double>& alone = accuracyAlone(report);
+  const auto best = std::max_element(alone.begin(), alone.end());
   const double joined = report.stage_accuracy.back();
   if (*best - joined < noticeable || 1.0 - joined < 2.0 * (1.0 - *best)) return;
   Log::warning("the joined network has an accuracy of " + percent(joined) + ", but stage " +
-               std::to_string(best - report.stage_accuracy.begin() + 1) + " alone already has " +
-               percent(*best) + ": " + advice);
+               std::to_string(best - alone.begin() + 1) + " alone already has " + percent(*best) + ": " +
+               advice);
 }
 
 } // namespace partita

@@ -150,6 +150,7 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
       perplexity > 0.0)
     json.add("test_perplexity", perplexity);
   json.add("stage_accuracy", summary.evaluation.accuracy);
+  if (!summary.evaluation.alone.empty()) json.add("stage_alone", summary.evaluation.alone);
   json.add("train_seconds", summary.times.training);
   json.add("evaluation_seconds", summary.times.evaluation);
   json.add("samples_per_second", samplesPerSecond(summary, deck));

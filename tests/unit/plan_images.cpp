@@ -202,6 +202,35 @@ cuts = [2]
   CHECK_FALSE(linear.stages[1].entrance);
 }
 
+TEST_CASE("A stage without parameters is refused, unless it is the last of a network that trains as a whole",
+          "[plan]") {
+  const auto refusal = [](const std::string& strategy) -> std::string {
+    try {
+      const RunConfig config = parseDeck(R"([network]
+layers = [
+  { type = "conv2d", channels = 4, kernel = 3, activation = "relu" },
+  { type = "max-pool", kernel = 2 },
+  { type = "conv2d", channels = 10, kernel = 3 },
+  { type = "global-average-pool" },
+]
+[strategy]
+)" + strategy,
+                                         "deck");
+      planPartition(config, planNetwork(config.network, {1, 16, 16}, 10), 10);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string last = "kind = \"sil\"\nstages = 2\ncuts = [3]\n";
+  CHECK(refusal(last) == "strategy/cuts: stage 2 has no parameters to learn");
+  CHECK(refusal(last + "recovery_epochs = 1").empty());
+  CHECK(refusal(last + "joint_every = 4").empty());
+  CHECK(refusal("kind = \"sil\"\nstages = 3\ncuts = [1, 2]\nrecovery_epochs = 1") ==
+        "strategy/cuts: stage 2 has no parameters to learn");
+  CHECK(refusal("kind = \"pipeline\"\nstages = 2\ncuts = [3]").empty());
+}
+
 TEST_CASE("Running statistics are kept twice if steps may be skipped", "[plan]") {
   RunConfig config = parseDeck(R"([network]
 layers = [{ type = "batch-norm" }, { type = "dense" }]

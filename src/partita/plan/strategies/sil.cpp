@@ -46,6 +46,13 @@ bool reencodes(const SilSection& sil) {
   return sil.input == StageInput::free && sil.loss == StageLoss::prototype;
 }
 
+/// Only a last stage may have no parameters, and only in a network that also trains as a whole.
+void checkParameters(const SilSection& sil, const StagePlan& stage) {
+  const bool whole = stage.first() || sil.recovery_epochs > 0 || sil.joint_every > 0;
+  if (stage.parameters() > 0 || (stage.last() && whole)) return;
+  throw UserError("strategy/cuts: stage " + std::to_string(stage.index + 1) + " has no parameters to learn");
+}
+
 /// Labels of tokens are matched at each position.
 void checkPositions(const StagePlan& stage) {
   const LayerPlan& last = stage.layers.back();
@@ -216,9 +223,8 @@ class SilPlan final : public StrategyPlan {
   void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
                    std::int64_t classes) const override {
     checkParts(section, stages);
+    for (const StagePlan& stage : stages) checkParameters(section.sil, stage);
     for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
-      if (stages[i].parameters() == 0)
-        throw UserError("strategy/cuts: stage " + std::to_string(i + 1) + " has no parameters to learn");
       checkPositions(stages[i]);
       checkReconstruction(stages[i]);
       if (!stages[i].head.empty() && stages[i].head.back().outputs() != stages[i].labelValues())

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "support/catch.hpp"
+#include "support/source_directory.hpp"
 
 namespace partita::test::plan_strategies {
 
@@ -47,6 +48,37 @@ TEST_CASE("A plan forgets what has no effect under it, once and for all", "[plan
     const Partition partition = planPartition(deck, planNetwork(deck.network, {16}, 10), 10);
     CHECK(partition.stages.size() == static_cast<std::size_t>(plan.stages(deck.strategy)));
   }
+}
+
+TEST_CASE("A plan warns about a first stage with weights in too few layers", "[plan]") {
+  const auto warnings = [](const RunConfig& deck, const Shape& input) {
+    const RunConfig config = effective(deck);
+    const Partition partition = planPartition(config, planNetwork(config.network, input, 10), 10);
+    return planOf(config.strategy).notes(config, partition, planGrid(config.strategy, partition, 1)).warnings;
+  };
+  const auto lenet = [&](const std::string& labels, const std::string& cuts, const std::string& stages) {
+    return warnings(loadDeck(sourceDirectory() + "/input-decks/lenet-mnist.toml",
+                             {"strategy/kind=sil", "strategy/" + labels, "strategy/cuts=" + cuts,
+                              "strategy/stages=" + stages}),
+                    {1, 28, 28});
+  };
+  const auto block = [&](const std::string& labels) { // an entry with five layers
+    return warnings(
+        deckWith(
+            {"network/layers=[{type=\"block\",layers=[{type=\"dense\",units=64,repeat=5}]},{type=\"dense\"}]",
+             "strategy/kind=sil", "strategy/stages=2", "strategy/cuts=[1]", "strategy/" + labels}),
+        {16});
+  };
+  const std::string few = "with weights in only one layer", three = "fewer than 3 layers with weights";
+  const auto one = [](const std::vector<std::string>& found, const std::string& text) {
+    return found.size() == 1 && found.front().find(text) != std::string::npos;
+  };
+  CHECK(one(lenet("labels=orthogonal", "[2,4]", "3"), few));
+  CHECK(lenet("labels=learned", "[2,4]", "3").empty());
+  CHECK(lenet("labels=orthogonal", "[4]", "2").empty());
+  CHECK(one(lenet("loss=mse", "[4]", "2"), three));
+  CHECK(block("labels=orthogonal").empty());
+  CHECK(block("loss=mse").empty());
 }
 
 TEST_CASE("The phases of a run are what its strategy makes of it", "[plan]") {

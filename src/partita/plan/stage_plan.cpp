@@ -200,17 +200,17 @@ std::int64_t StagePlan::halfScratch(std::int64_t rows) const {
   return mostOfLeaves(allLayers(), [rows](const LayerPlan& layer) { return layer.halfScratch(rows); });
 }
 
-namespace {
-
-using Layers = std::vector<LayerPlan>;
-
-std::int64_t weightLayers(const Layers& layers) {
+std::int64_t weightLayers(const std::vector<LayerPlan>& layers) {
   const auto leaves = leavesOf(layers);
   return std::count_if(leaves.begin(), leaves.end(), [](const LayerPlan* layer) {
     const auto shapes = layer->parameterShapes();
     return !shapes.empty() && shapes.front().extents.size() > 1;
   });
 }
+
+namespace {
+
+using Layers = std::vector<LayerPlan>;
 
 /// Is it monotonically increasing? Then applying it to the largest of several values gives the same result.
 bool grows(Activation activation) {

@@ -114,6 +114,9 @@ struct StagePlan {
   std::int64_t halfScratch(std::int64_t rows) const; ///< of the layer that needs most; see LayerPlan
 };
 
+/// Number of layers with weights, also inside groups.
+std::int64_t weightLayers(const std::vector<LayerPlan>& layers);
+
 /// Layers [first, last) of the network as stage `index` of `stages`, with the activations at its two cuts
 /// moved to where the labels require them.
 StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan>& layers, std::int64_t first,

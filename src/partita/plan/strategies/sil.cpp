@@ -300,15 +300,15 @@ class SilPlan final : public StrategyPlan {
       notes.warnings.emplace_back("strategy/exits = \"fitted\": the weights are fitted to the validation "
                                   "set, on which the network is also "
                                   "tested; set data/test_fraction for a test set of its own");
-    const std::size_t first_layers = partition.stages.front().layers.size();
+    const std::int64_t first_layers = weightLayers(partition.stages.front().layers);
     if (config.strategy.sil.loss == StageLoss::mse && first_layers < 3) {
       notes.warnings.emplace_back(
-          "with strategy/loss = \"mse\" a first stage of fewer than 3 layers loses much accuracy; "
-          "\"prototype\" needs 2");
+          "with strategy/loss = \"mse\" a first stage of fewer than 3 layers with weights loses much "
+          "accuracy; \"prototype\" needs 2");
     } else if (first_layers < 2 && !learnsLabels(config.strategy.sil)) {
       notes.warnings.emplace_back(
-          "a first stage of one layer learns little from the data, and later stages cannot fully compensate "
-          "for that; cut after the second layer or later, for example strategy/cuts=[2,...]");
+          "a first stage with weights in only one layer learns little from the data, and later stages cannot "
+          "fully compensate for that; cut after the second such layer or later");
     }
     return notes;
   }

@@ -132,6 +132,12 @@ TEST_CASE("Free gives the same bits on every grid", "[grid]") {
   checkSameOnAllGrids(free + four_stages + Overrides{"strategy/loss=mse", "strategy/labels=uniform"}, 4);
 }
 
+TEST_CASE("Fixed labels train the same, however the deck names them", "[grid]") {
+  const Overrides mse{"strategy/loss=mse"};
+  CHECK(trainedHash(1, mse + Overrides{"strategy/label_init=uniform"}) ==
+        trainedHash(1, mse + Overrides{"strategy/labels=uniform"}));
+}
+
 TEST_CASE("Recovery gives the same bits on every grid", "[grid]") {
   const Overrides recovery{"run/epochs=1", "strategy/recovery_epochs=1"};
   for (const char* clip : {"optimiser/clip_norm=0", "optimiser/clip_norm=0.3"}) {

@@ -2,6 +2,7 @@
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/partition.hpp"
 #include "partita/plan/strategies/sil.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include "support/catch.hpp"
 #include "support/matrices.hpp"
@@ -215,6 +216,19 @@ TEST_CASE("Labels learn unless the deck says otherwise or they cannot", "[plan]"
   CHECK(labelKind(sil, 9, 10) == LabelKind::sign);
   sil.labels = LabelKind::etf;
   CHECK(labelKind(sil, 20, 10) == LabelKind::etf);
+}
+
+TEST_CASE("Fixed labels are the same, whichever key names their kind", "[plan]") {
+  for (const char* kind : {"uniform", "gaussian"}) {
+    const std::string mse = "loss = \"mse\"\n", named = " = \"" + std::string(kind) + "\"";
+    const StrategySection by_labels = deckOf(mse + "labels" + named).strategy,
+                          by_start = deckOf(mse + "label_init" + named).strategy;
+    const StrategyPlan& plan = planOf(by_labels);
+    CHECK(plan.matchedBefore(by_start, 3) == plan.matchedBefore(by_labels, 3));
+    CHECK(plan.facts(by_start) == plan.facts(by_labels));
+    CHECK(plan.sameTargets(by_start, by_labels));
+    CHECK_FALSE(plan.sameTargets(by_start, deckOf(mse + "labels = \"sign\"").strategy));
+  }
 }
 
 TEST_CASE("A stage whose labels learn keeps its activation", "[plan]") {

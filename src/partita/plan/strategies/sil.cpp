@@ -28,9 +28,18 @@ const SilSection* silSettings(const StrategySection& strategy) {
   return strategy.kind == StrategyKind::sil ? &strategy.sil : nullptr;
 }
 
-LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes) {
+namespace {
+
+/// The kind of fixed labels, or of the initial values of labels that learn, as far as the deck says it.
+LabelKind namedKind(const SilSection& sil) {
   const bool learns = sil.labels == LabelKind::automatic || sil.labels == LabelKind::learned;
-  const LabelKind kind = learns ? sil.label_init : sil.labels;
+  return learns ? sil.label_init : sil.labels;
+}
+
+} // namespace
+
+LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes) {
+  const LabelKind kind = namedKind(sil);
   if (kind != LabelKind::automatic) return kind;
   return width >= classes ? LabelKind::orthogonal : LabelKind::gaussian;
 }
@@ -134,7 +143,7 @@ class SilPlan final : public StrategyPlan {
   bool drawsTargets(const StrategySection& section) const override { return !learnsLabels(section.sil); }
   bool sameTargets(const StrategySection& one, const StrategySection& other) const override {
     const SilSection &a = one.sil, &b = other.sil;
-    return learnsLabels(a) || (a.labels == b.labels && a.label_init == b.label_init && a.kappa == b.kappa);
+    return learnsLabels(a) || (namedKind(a) == namedKind(b) && a.kappa == b.kappa);
   }
 
   /// Fixed signed labels cannot be reached through a ReLU. A first stage of one layer keeps its activation if
@@ -143,7 +152,7 @@ class SilPlan final : public StrategyPlan {
     const SilSection& sil = section.sil;
     if (sil.match != Match::automatic) return sil.match == Match::before;
     if (learnsLabels(sil) || (weight_layers == 1 && sil.loss == StageLoss::prototype)) return false;
-    switch (sil.labels) {
+    switch (namedKind(sil)) {
     case LabelKind::uniform:
     case LabelKind::binary:
     case LabelKind::sparse:
@@ -323,7 +332,7 @@ class SilPlan final : public StrategyPlan {
 
   std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const override {
     const SilSection& sil = section.sil;
-    const LabelKind kind = learnsLabels(sil) ? LabelKind::learned : sil.labels;
+    const LabelKind kind = learnsLabels(sil) ? LabelKind::learned : namedKind(sil);
     return {{"input", nameOf(sil.input)}, {"labels", nameOf(kind)}, {"exits", nameOf(sil.exits)}};
   }
 };

@@ -81,6 +81,19 @@ TEST_CASE("A plan warns about a first stage with weights in too few layers", "[p
   CHECK(block("loss=mse").empty());
 }
 
+TEST_CASE("A plan warns about noise that mixtures of labels do not take", "[plan]") {
+  const auto warnings = [](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), {"strategy/kind=sil", "strategy/input=free", "strategy/cuts=[2,3]"});
+    const RunConfig config = effective(deckWith(overrides));
+    const Partition partition = planPartition(config, planNetwork(config.network, {16}, 10), 10);
+    return planOf(config.strategy).notes(config, partition, planGrid(config.strategy, partition, 1)).warnings;
+  };
+  CHECK(warnings({"strategy/noise=0.5"}) ==
+        std::vector<std::string>{"strategy/noise has no effect, because the inputs are mixtures of labels"});
+  CHECK(warnings({"strategy/noise=1"}).empty()); // as every effective deck has it
+  CHECK(warnings({"strategy/noise=0.5", "strategy/mixture=off"}).empty());
+}
+
 TEST_CASE("The phases of a run are what its strategy makes of it", "[plan]") {
   const auto length = [](const std::vector<std::string>& overrides) {
     return planRunLength(effective(deckWith(overrides)), 1280);

@@ -301,20 +301,23 @@ class SilPlan final : public StrategyPlan {
         "# the cuts allow a speed-up of %.2f over one rank if each rank has one stage and all train at once",
         partition.allowedSpeedup());
     notes.lines.emplace_back(line.data());
-    notes.lines.push_back(labelNote(config.strategy.sil, partition));
-    if (config.strategy.sil.transport > 0.0 && !hasResidual(partition))
+    const SilSection& sil = config.strategy.sil;
+    notes.lines.push_back(labelNote(sil, partition));
+    if (sil.transport > 0.0 && !hasResidual(partition))
       notes.warnings.emplace_back(
           "strategy/transport has no effect, because the network has no residual layers");
-    if (config.strategy.sil.exits == Exits::fitted && config.data.testsOnValidationSet())
+    if (mixesLabels(sil) && sil.noise != SilSection().noise)
+      notes.warnings.emplace_back("strategy/noise has no effect, because the inputs are mixtures of labels");
+    if (sil.exits == Exits::fitted && config.data.testsOnValidationSet())
       notes.warnings.emplace_back("strategy/exits = \"fitted\": the weights are fitted to the validation "
                                   "set, on which the network is also "
                                   "tested; set data/test_fraction for a test set of its own");
     const std::int64_t first_layers = weightLayers(partition.stages.front().layers);
-    if (config.strategy.sil.loss == StageLoss::mse && first_layers < 3) {
+    if (sil.loss == StageLoss::mse && first_layers < 3) {
       notes.warnings.emplace_back(
           "with strategy/loss = \"mse\" a first stage of fewer than 3 layers with weights loses much "
           "accuracy; \"prototype\" needs 2");
-    } else if (first_layers < 2 && !learnsLabels(config.strategy.sil)) {
+    } else if (first_layers < 2 && !learnsLabels(sil)) {
       notes.warnings.emplace_back(
           "a first stage with weights in only one layer learns little from the data, and later stages cannot "
           "fully compensate for that; cut after the second such layer or later");

@@ -200,6 +200,37 @@ TEST_CASE("A folder that takes no file and a full disk are one line each", "[off
   CHECK(StoredVector::takeRoom({Offload::none, wrong}, 1) == nullptr);
 }
 
+TEST_CASE("Space for files stays reserved when vectors come and go", "[offload]") {
+  const auto reserved = [] { // in the only open file: those of vectors are mapped
+    std::uintmax_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code ignored;
+      const std::string file = std::filesystem::read_symlink(entry.path(), ignored).string();
+      if (file.find("/partita-optimiser-") != std::string::npos)
+        bytes += std::filesystem::file_size(entry.path());
+    }
+    return bytes;
+  };
+  constexpr std::int64_t count = 10000;
+  constexpr std::uintmax_t bytes = count * sizeof(Real);
+  const Placement files{Offload::file, folder};
+  std::shared_ptr<void> room = StoredVector::takeRoom(files, 3 * bytes);
+  CHECK(reserved() == 3 * bytes);
+  for (int phase = 0; phase < 2; ++phase) {
+    const StoredVector masters(files, "partita::test::stored", 2 * count);
+    CHECK(reserved() == bytes);
+    const StoredVector elsewhere({Offload::file, folder + "/."}, "partita::test::stored", count);
+    CHECK(reserved() == bytes);
+    const StoredVector moment(files, "partita::test::stored", count);
+    const StoredVector beyond(files, "partita::test::stored", count);
+    CHECK(reserved() == 0);
+  }
+  CHECK(reserved() == 3 * bytes);
+  const StoredVector longer(files, "partita::test::stored", count);
+  room.reset();
+  CHECK(reserved() == 0);
+}
+
 namespace {
 
 /// Bytes that a stage with its updater holds on the device after three steps, and the maximum since it was

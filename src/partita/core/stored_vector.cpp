@@ -5,12 +5,14 @@
 #include "partita/core/error.hpp"
 #include "partita/core/log.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace partita {
 
@@ -45,8 +47,50 @@ int allocate(int file, std::size_t bytes) {
   return error;
 }
 
+/// Disk space that vectors to come will need: the blocks of a file without a name. A vector has its share of
+/// them as long as it exists.
+class DiskRoom {
+ public:
+  DiskRoom(std::string folder, std::size_t bytes)
+      : _folder(std::move(folder)), _file(makeFile(_folder)), _bytes(bytes) {
+    const int full = allocate(_file, bytes);
+    if (full == 0) return;
+    close(_file);
+    throw SystemError(noRoom(bytes, _folder, full));
+  }
+  DiskRoom(const DiskRoom&) = delete;
+  DiskRoom& operator=(const DiskRoom&) = delete;
+  ~DiskRoom() { close(_file); }
+
+  /// Frees the space of a vector of `bytes` bytes. Returns how many of them were reserved.
+  std::size_t give(const std::string& folder, std::size_t bytes) {
+    const std::size_t share = folder == _folder ? std::min(bytes, _bytes) : 0;
+    if (share == 0 || ftruncate(_file, static_cast<off_t>(_bytes - share)) != 0) return 0;
+    _bytes -= share;
+    return share;
+  }
+  /// If another program was faster, the next vector has to find its own space.
+  void takeBack(std::size_t share) {
+    if (share > 0 && allocate(_file, _bytes + share) == 0) _bytes += share;
+  }
+
+ private:
+  std::string _folder;
+  int _file;
+  std::size_t _bytes;
+};
+
+/// The space that the run has reserved.
+std::weak_ptr<DiskRoom>& reservedRoom() {
+  static std::weak_ptr<DiskRoom> room;
+  return room;
+}
+
 /// A memory-mapped file of zeros whose blocks are already allocated.
 std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
+  const std::weak_ptr<DiskRoom> reserved = reservedRoom();
+  std::size_t share = 0;
+  if (const auto room = reserved.lock()) share = room->give(folder, bytes);
   const int file = makeFile(folder);
   const int full = allocate(file, bytes);
   void* memory = full == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
@@ -56,20 +100,19 @@ std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
   if (memory == MAP_FAILED)
     throw RunError(
         failure("cannot map a file of " + formatBytes(static_cast<double>(bytes)), folder, reason));
-  return {memory, [bytes](void* mapped) { munmap(mapped, bytes); }};
+  return {memory, [bytes, share, reserved](void* mapped) {
+            munmap(mapped, bytes);
+            if (const auto room = reserved.lock()) room->takeBack(share);
+          }};
 }
 
 } // namespace
 
 std::shared_ptr<void> StoredVector::takeRoom(const Placement& placement, std::int64_t bytes) {
   if (placement.offload != Offload::file || bytes == 0) return nullptr;
-  const std::shared_ptr<int> file(new int(makeFile(placement.directory)), [](const int* descriptor) {
-    close(*descriptor);
-    delete descriptor;
-  });
-  const int reason = allocate(*file, bytes);
-  if (reason != 0) throw SystemError(noRoom(bytes, placement.directory, reason));
-  return file;
+  const auto room = std::make_shared<DiskRoom>(placement.directory, static_cast<std::size_t>(bytes));
+  reservedRoom() = room;
+  return room;
 }
 
 StoredVector::StoredVector(const Placement& placement, const std::string& label, std::int64_t size)

@@ -32,9 +32,9 @@ class StoredVector {
   /// be created in the folder, RunError if the folder has no space left.
   StoredVector(const Placement& placement, const std::string& label, std::int64_t size);
 
-  /// Tries to reserve `bytes` bytes in the folder until the returned pointer is destroyed. Throws UserError
-  /// if no file can be created in the folder, SystemError if it has no space left; returns null if the
-  /// placement needs no file.
+  /// Reserves `bytes` bytes in the folder until the returned pointer is destroyed, for the vectors that are
+  /// made there meanwhile, one after another or at once. Throws UserError if no file can be created in the
+  /// folder, SystemError if it has no space left; returns null if the placement needs no file.
   static std::shared_ptr<void> takeRoom(const Placement& placement, std::int64_t bytes);
 
   std::int64_t size() const { return _size; }

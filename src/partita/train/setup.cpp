@@ -68,12 +68,14 @@ struct RankMemory {
   std::int64_t parameters = 0, total = 0, offloaded = 0; ///< bytes
 };
 
-/// Reserves room for the state of the optimiser: all ranks should fail now and together rather than when the
-/// optimiser is made.
-void checkOffload(const RunConfig& config, const RankMemory& memory, const Communicator& world) {
-  std::shared_ptr<void> room; // held until all ranks have theirs: some may share a disk
+/// Reserves room for the state of the optimiser: all ranks should fail now and together rather than when an
+/// optimiser is made, which for some stages and for a recovery is hours later.
+std::shared_ptr<void> roomForOffload(const RunConfig& config, const RankMemory& memory,
+                                     const Communicator& world) {
+  std::shared_ptr<void> room;
   collectively(world,
                [&] { room = StoredVector::takeRoom(placementOf(config.optimiser), memory.offloaded); });
+  return room;
 }
 
 /// If device memory is host memory, checks what the ranks of a node will need before any of it is allocated:
@@ -119,7 +121,7 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
     const Communicator node = world.node();
     const RankMemory memory(config, *plans, world, world.size() - node.size());
     checkMemory(memory, world, node, learns);
-    checkOffload(config, memory, world);
+    plans->offload_room = roomForOffload(config, memory, world);
     return std::move(*plans);
   } catch (const AgreedError&) {
     watchdog.end(); // all ranks are here, so pending signs are received

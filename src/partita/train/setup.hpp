@@ -19,6 +19,7 @@ struct Plans {
   DataSets sets;
   Partition partition;
   GridPlan grid;
+  std::shared_ptr<void> offload_room; ///< see StoredVector::takeRoom; null: nothing goes to files
 };
 
 /// The parts that every command on several ranks sets up. Collective; throws UserError on every rank.

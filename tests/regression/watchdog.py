@@ -62,8 +62,8 @@ class Watchdog(support.RunTest):
     def test_lost_in_a_pipeline(self):
         result, seconds = self.with_fault("lose:1:20", "strategy/kind=pipeline", "strategy/microbatches=4")
         self.assertReported(result, "a message is lost",
-                            "for message 20 (gradients of activations) from rank 1", "rank 1: waiting ",
-                            "(activations) from rank 0")
+                            "for message 20 (gradients of activations) from rank 1 (stage 1, live microbatches: 1)",
+                            "rank 1: waiting ", "(activations) from rank 0 (stage 2, live microbatches: 0)")
         self.assertLess(seconds, support.within(10))
 
     def test_lost_gradient(self):

@@ -65,6 +65,19 @@ TEST_CASE("Who waits for either of two is stuck only where both are", "[comm]") 
       "  ranks 0,2: waiting 6 s for message 17 (activations) from rank 1");
 }
 
+TEST_CASE("Waits of a pipeline name the stage and how many microbatches are live", "[comm]") {
+  WaitedFor gradient{Kind::message, "gradients", 1, 20};
+  gradient.stage = 3;
+  gradient.live = 2;
+  WaitTable table = tableOf({Sign::ofWait(gradient, 6), waitsFor(0, 6)});
+  CHECK(table.text(100) ==
+        "  rank 0: waiting 6 s for message 20 (gradients) from rank 1 (stage 3, live microbatches: 2)\n"
+        "  rank 1: waiting 6 s for message 17 (activations) from rank 0");
+  table.take(1, waitsFor(0, 16), 110);
+  CHECK(table.text(110).find("no response for 10 s; it was waiting for message 20 (gradients) from rank 1 "
+                             "(stage 3, live microbatches: 2)") != std::string::npos);
+}
+
 TEST_CASE("Who waits for any rank is stuck only where all are", "[comm]") {
   const Sign any = Sign::ofWait({Kind::any, "agreement"}, 6);
   CHECK(tableOf({any, waitsFor(0, 6), Sign::ofWork()}).stuck(100, 5).empty());

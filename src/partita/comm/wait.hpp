@@ -21,6 +21,9 @@ struct WaitedFor {
   std::int64_t other_number = 0;
   /// Size of a large message, which MPI moves only while it is called; a wait for it does not sleep at first.
   std::int64_t bytes = 0;
+  /// In a pipeline: the first stage of the waiting rank, from 1, and its live microbatches; 0: no pipeline.
+  int stage = 0;
+  std::int64_t live = 0;
 
   /// A wait for either of two messages.
   static WaitedFor either(WaitedFor one, const WaitedFor& other) {

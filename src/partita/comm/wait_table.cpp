@@ -38,6 +38,12 @@ std::string objectOf(const Sign& sign) {
   return "";
 }
 
+/// " (stage 2, live microbatches: 3)".
+std::string placeOf(const Sign& sign) {
+  if (sign.stage == 0) return "";
+  return " (stage " + std::to_string(sign.stage) + ", live microbatches: " + std::to_string(sign.live) + ")";
+}
+
 /// A line of the table without the ranks and the seconds: its urgency, and the text before and after the
 /// seconds.
 using Doing = std::tuple<int, std::string, std::string>;
@@ -45,9 +51,9 @@ using Doing = std::tuple<int, std::string, std::string>;
 Doing doingOf(const Sign& sign, bool fresh) {
   const bool waits = sign.waited >= 0.0;
   if (!fresh && !waits) return {0, "no response for ", "; it was computing"};
-  if (!fresh) return {1, "no response for ", "; it was waiting " + objectOf(sign)};
+  if (!fresh) return {1, "no response for ", "; it was waiting " + objectOf(sign) + placeOf(sign)};
   if (!waits) return {4, "computing", ""};
-  return {sign.byAll() ? 3 : 2, "waiting ", " " + objectOf(sign)};
+  return {sign.byAll() ? 3 : 2, "waiting ", " " + objectOf(sign) + placeOf(sign)};
 }
 
 } // namespace
@@ -62,6 +68,8 @@ Sign Sign::ofWait(const WaitedFor& what, double seconds) {
   sign.other_peer = what.other_peer;
   sign.other_number = what.other_number;
   std::snprintf(sign.other_what.data(), sign.other_what.size(), "%s", what.other_what);
+  sign.stage = what.stage;
+  sign.live = what.live;
   return sign;
 }
 

@@ -26,6 +26,8 @@ struct Sign {
   int other_peer = -1; ///< rank whose message would also end the wait; -1: none
   std::int64_t other_number = 0;
   std::array<char, 32> other_what{};
+  int stage = 0; ///< see WaitedFor
+  std::int64_t live = 0;
 };
 
 /// The last report of every rank of a communicator, and the conclusions from these reports. Times are seconds

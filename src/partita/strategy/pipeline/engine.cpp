@@ -12,7 +12,7 @@ namespace partita {
 PipelineEngine::PipelineEngine(Grid& grid, const StrategySection& strategy, std::int64_t microbatches,
                                const Sizes& sizes, std::int64_t batches, PipelineWork& work)
     : _rule(strategy, grid.group(), grid.plan().groups, microbatches), _microbatches(microbatches),
-      _work(work) {
+      _first_stage(grid.firstStage()), _work(work) {
   const int group = grid.group(), groups = grid.plan().groups;
   const std::int64_t messages = batches * microbatches;
   std::int64_t& bytes = grid.traffic.between_stages;
@@ -87,9 +87,16 @@ PassKind PipelineEngine::next() {
 WaitedFor PipelineEngine::awaited() const {
   const bool forward = _rule.mayForward(_progress), backward = _rule.mayBackward(_progress);
   PARTITA_REQUIRE(forward || backward, "the schedule waits for nothing");
-  if (!backward) return _from_previous->awaited();
-  if (!forward) return _from_next->awaited();
-  return WaitedFor::either(_from_previous->awaited(), _from_next->awaited());
+  WaitedFor what;
+  if (!backward)
+    what = _from_previous->awaited();
+  else if (!forward)
+    what = _from_next->awaited();
+  else
+    what = WaitedFor::either(_from_previous->awaited(), _from_next->awaited());
+  what.stage = _first_stage + 1;
+  what.live = _progress.live();
+  return what;
 }
 
 void PipelineEngine::forward(const ExecSpace& space) {

@@ -48,6 +48,7 @@ class PipelineEngine {
 
   ScheduleRule _rule;
   std::int64_t _microbatches;
+  int _first_stage; ///< of this rank
   PipelineWork& _work;
   ScheduleTrace* _trace = nullptr;
   std::unique_ptr<Receiver> _from_previous, _from_next; ///< null on the first, and on the last rank

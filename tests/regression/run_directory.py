@@ -115,6 +115,22 @@ class Summary(support.RunTest):
             self.assertAlmostEqual(float(row["accuracy_alone"]), 100 * of_stage, places=3)
             self.assertAlmostEqual(float(row["accuracy"]), 100 * of_sum, places=3)
 
+    def test_utilisation_with_and_without_recomputation(self):
+        layers = 'network/layers=[{type="block",recompute=%s,layers=[{type="dense",units=128,activation="relu",repeat=4}]},{type="dense"}]'
+        flops = []
+        for recompute in ("false", "true"):
+            summary = train(self.folder / "run", self.deck, layers % recompute, "strategy/kind=joint", "run/epochs=20")
+            flops.append(summary["partition"][0]["flops_per_sample"])
+            hardware, model = summary["hardware_flops_utilisation"], summary["model_flops_utilisation"]
+            self.assertAlmostEqual(hardware / model, flops[-1] / flops[0], places=9)
+            self.assertRegex(summary["flops_reference"], r"^[\d.]+ [kMGT]?FLOP/s, gemm of rank 0$")
+            rate = float(re.search(r"([\d.]+) GFLOP/s measured", summary["provenance"]["gemm"])[1])  # a whole number
+            reached = flops[-1] * summary["samples_per_second"] / 1e9
+            self.assertLess(abs(reached / hardware - rate), 0.51)
+        self.assertGreater(flops[1], 1.2 * flops[0])
+        pair = train(self.folder / "run", self.deck, "strategy/kind=joint", "strategy/replicas=2", ranks=2)
+        self.assertRegex(pair["flops_reference"], r"^2 x [\d.]+ [kMGT]?FLOP/s, gemm of rank 0$")
+
     def test_joint(self):
         summary = train(self.folder / "run", self.deck, "strategy/kind=joint")
         self.assertEqual(summary["strategy"], "joint")

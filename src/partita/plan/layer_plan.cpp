@@ -71,6 +71,9 @@ double LayerPlan::weightFlops() const {
 double LayerPlan::inputFlops() const {
   return rules().inputFlops(*this);
 }
+double LayerPlan::recomputedFlops() const {
+  return rules().recomputedFlops(*this);
+}
 Effort LayerPlan::forwardEffort() const {
   return {forwardFlops(), rules().moves(*this).forward};
 }

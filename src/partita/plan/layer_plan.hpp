@@ -112,9 +112,10 @@ struct LayerPlan {
   /// State that training updates and no gradient reaches (running means), in the order of its buffer.
   std::vector<ParameterShape> statisticsShapes() const;
   std::int64_t statistics() const; ///< with those of the layers inside
-  double forwardFlops() const; ///< a multiply-add of a matrix product counts 2; element-wise work counts 0
-  double weightFlops() const;  ///< gradient of the weights
-  double inputFlops() const;   ///< gradient of the input
+  double forwardFlops() const;    ///< a multiply-add of a matrix product counts 2; element-wise work counts 0
+  double weightFlops() const;     ///< gradient of the weights
+  double inputFlops() const;      ///< gradient of the input
+  double recomputedFlops() const; ///< the part of these two that repeats the forward pass
   Effort forwardEffort() const;
   Effort weightEffort() const;
   Effort inputEffort() const;

@@ -62,6 +62,8 @@ class LayerRules {
     return parameters(plan).empty() ? 0.0 : forwardFlops(plan);
   }
   virtual double inputFlops(const LayerPlan& plan) const { return forwardFlops(plan); }
+  /// The part of these two that repeats products of the forward pass.
+  virtual double recomputedFlops(const LayerPlan&) const { return 0.0; }
   /// The default reads the input and writes the output; the backward pass reads the output and its gradient
   /// and writes the gradient of the input.
   virtual Moves moves(const LayerPlan& plan) const;

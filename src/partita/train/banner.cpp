@@ -20,19 +20,25 @@ namespace partita {
 
 namespace {
 
-std::string gemmText(const ExecSpace& space) {
+/// Measures products, and adds their rates to `rates`.
+std::string gemmText(const ExecSpace& space, std::map<Precision, double>& rates) {
   std::array<char, 160> text{};
   // Small enough to cost milliseconds, large enough to show whether vendor kernels are used.
   constexpr int extent = device_is_host ? 512 : 4096;
+  const auto measured = [&](Precision precision) {
+    const double rate = measureGemmRate(space, extent, 5, precision);
+    rates[precision] = 1e9 * rate;
+    return rate;
+  };
   std::snprintf(text.data(), text.size(), "%s, %.0f GFLOP/s measured (%dx%d, %s)", gemmPath().c_str(),
-                measureGemmRate(space, extent, 5), extent, extent,
+                measured(Precision::single), extent, extent,
                 counted(ExecSpace().concurrency(), "thread").c_str());
   std::string shown = text.data();
   for (const Precision half : {Precision::bf16, Precision::fp16}) {
     const std::string path = gemmPath(half);
     if (multipliesDirectly(half))
       std::snprintf(text.data(), text.size(), "; %s by %s, %.0f GFLOP/s", nameOf(half).c_str(), path.c_str(),
-                    measureGemmRate(space, extent, 5, half));
+                    measured(half));
     else
       std::snprintf(text.data(), text.size(), "; %s is %s", nameOf(half).c_str(), path.c_str());
     shown += text.data();
@@ -87,11 +93,13 @@ std::string showMessagePaths(const Grid& grid) {
   return text;
 }
 
-Provenance showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line) {
-  const std::string gemm = world.rank() == 0 ? gemmText(space) : "";
+Banner showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line) {
+  Banner banner;
+  const std::string gemm = world.rank() == 0 ? gemmText(space, banner.product_rates) : "";
   std::string mpi = MpiEnvironment::library();
   if (!nccl::version().empty()) mpi += "; NCCL " + nccl::version() + " for sums of gradients";
-  Provenance provenance = makeProvenance(mpi, gemm, command_line);
+  Provenance& provenance = banner.provenance;
+  provenance = makeProvenance(mpi, gemm, command_line);
   Log::info("Partita " + provenance.front().second + ": training partitioned networks, " +
             counted(world.size(), "rank"));
   const std::vector<RankPlace> places = gatherPlaces(world);
@@ -103,7 +111,7 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
   for (const std::string& advice :
        {blasInfo().advice, compilerAdvice(), productAdvice(), bindingAdvice(world)})
     if (!advice.empty()) Log::warning(advice);
-  return provenance;
+  return banner;
 }
 
 namespace {

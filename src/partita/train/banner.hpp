@@ -4,11 +4,20 @@
 #include "partita/core/provenance.hpp"
 #include "partita/plan/grid_plan.hpp"
 
+#include <map>
+
 namespace partita {
 
+/// What the banner shows of the build and the machine.
+struct Banner {
+  Provenance provenance;
+  /// FLOP/s of a product of such numbers, if they are multiplied without a conversion; on rank 0.
+  std::map<Precision, double> product_rates;
+};
+
 /// Prints the build and the machine on rank 0, after measuring the rate of a matrix product; warns if a
-/// better choice of BLAS kernels exists. Returns the provenance on every rank.
-Provenance showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line);
+/// better choice of BLAS kernels exists.
+Banner showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line);
 
 /// Prints how matrices get to MPI, and the reason. Returns it on every rank. Collective.
 std::string showMessagePaths(const Grid& grid);

@@ -7,9 +7,11 @@
 #include "partita/core/memory.hpp"
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/plan/run_flops.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/train/write_parameters.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -133,6 +135,36 @@ void addWorkers(JsonObject& json, const WorkerHistory& history, const std::vecto
   json.add("time_to_loss", reached);
 }
 
+/// What a training has reached of the rate at which its ranks multiply matrices.
+struct Utilisation {
+  double hardware = 0.0, model = 0.0; ///< see RunFlops
+  std::string reference;              ///< the rate
+};
+
+/// On rank 0, whose rate stands for those of all ranks; none if these compute on different devices, or if
+/// rank 0 does not train.
+std::optional<Utilisation> utilisationOf(const Summary& summary, const RunConfig& deck,
+                                         const Partition& partition, const Grid& grid,
+                                         const std::vector<RankPlace>& places) {
+  const bool alike = std::all_of(places.begin(), places.end(), [&](const RankPlace& place) {
+    return deviceOf(place) == deviceOf(places.front()) &&
+           place.device.threads == places.front().device.threads;
+  });
+  const std::map<Precision, double>& rates = summary.product_rates;
+  const auto own = rates.find(deck.run.precision);
+  if (rates.empty() || !alike || !grid.ownsStages()) return {};
+  const bool direct = own != rates.end();
+  const double rate = direct ? own->second : rates.at(Precision::single),
+               reachable = rate * static_cast<double>(places.size()) * summary.times.training;
+  const RunFlops flops = runFlops(deck, partition, summary.length);
+  const std::string ranks = places.size() == 1 ? "" : std::to_string(places.size()) + " x ",
+                    kind = direct && deck.run.precision != Precision::single
+                               ? nameOf(deck.run.precision) + " "
+                               : "";
+  return Utilisation{flops.hardware / reachable, flops.model / reachable,
+                     ranks + formatFlops(rate) + ", " + kind + "gemm of rank 0"};
+}
+
 std::string textOf(const Summary& summary, const RunConfig& deck, const Partition& partition,
                    const Grid& grid, const Counters& counters, const WorkerHistory& workers,
                    const std::optional<ForecastCheck>& check) {
@@ -154,6 +186,11 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("train_seconds", summary.times.training);
   json.add("evaluation_seconds", summary.times.evaluation);
   json.add("samples_per_second", samplesPerSecond(summary, deck));
+  if (const auto used = utilisationOf(summary, deck, partition, grid, counters.places)) {
+    json.add("hardware_flops_utilisation", used->hardware);
+    json.add("model_flops_utilisation", used->model);
+    json.add("flops_reference", used->reference);
+  }
   json.add("parameters", countAll(partition));
   json.add("parameters_hash", summary.parameters_hash);
   json.add("grid", gridObject(grid));
@@ -171,7 +208,7 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   return json.text() + "\n";
 }
 
-void show(const Summary& summary, const RunConfig& deck, const Partition& partition,
+void show(const Summary& summary, const RunConfig& deck, const Partition& partition, const Grid& grid,
           const Counters& counters) {
   char line[256];
   std::string perplexity;
@@ -192,6 +229,12 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
       formatBytes(static_cast<double>(counters.sent.between_replicas)).c_str());
   Log::info(std::string(line) + parts);
   Log::info("parameters_hash " + summary.parameters_hash);
+  if (const auto used = utilisationOf(summary, deck, partition, grid, counters.places)) {
+    std::snprintf(line, sizeof line, "FLOPs: %.1f %% of ", 100.0 * used->hardware);
+    std::string text = line + used->reference;
+    std::snprintf(line, sizeof line, "; without recomputation %.1f %%", 100.0 * used->model);
+    Log::info(text + line);
+  }
   if (summary.predicted && summary.measured) Log::info(costLine(*summary.predicted, *summary.measured));
 }
 
@@ -212,7 +255,7 @@ void finishSummary(const Summary& summary, const Setup& setup, const Monitor& mo
   const Partition& partition = setup.plans.partition;
   const Counters counters(setup.grid);
   const std::optional<ForecastCheck> check = checkForecast(summary, setup, monitor.workers());
-  show(summary, setup.config, partition, counters);
+  show(summary, setup.config, partition, setup.grid, counters);
   if (check) Log::info(check->line);
   collectively(setup.grid.world(), [&] {
     if (!directory.exists() || setup.grid.world().rank() != 0) return;

@@ -9,6 +9,7 @@
 #include "partita/train/run_directory.hpp"
 #include "partita/train/setup.hpp"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct Summary {
   RunTimes times;
   RunLength length;
   Provenance provenance;
+  std::map<Precision, double> product_rates;   ///< see Banner
   std::optional<StepCost> predicted, measured; ///< of a step, with `run/cluster`
   std::shared_ptr<const RunForecast> forecast; ///< the same for ranks that are not in step; null: none
 };

@@ -168,7 +168,7 @@ Outcome endEarly(const Communicator& world, const BegunRun& run, TrainingParts& 
 
 /// Evaluates the trained network. Collective.
 Summary summaryOf(const ExecSpace& space, const Communicator& world, BegunRun& run,
-                  const TrainingParts& parts, const std::optional<StepCost>& measured) {
+                  const TrainingParts& parts, const Banner& banner, const std::optional<StepCost>& measured) {
   Setup& setup = run.setup;
   const DataSets& sets = setup.plans.sets;
   Summary summary;
@@ -178,6 +178,7 @@ Summary summaryOf(const ExecSpace& space, const Communicator& world, BegunRun& r
   summary.times = parts.clock.times();
   summary.length = run.length;
   summary.provenance = run.provenance;
+  summary.product_rates = banner.product_rates;
   summary.predicted = run.predicted;
   summary.measured = measured;
   summary.forecast = run.forecast;
@@ -213,9 +214,9 @@ bool trainUntilLoss(const ExecSpace& space, const RunContext& context, TrainingP
 
 /// Trains on the remaining ranks; see trainDeck.
 Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
-                const RunDirectory& directory, const RunOptions& options, const Provenance& provenance,
+                const RunDirectory& directory, const RunOptions& options, const Banner& banner,
                 Continued& continued) {
-  BegunRun run(space, world, deck, directory, options.start, provenance, continued);
+  BegunRun run(space, world, deck, directory, options.start, banner.provenance, continued);
   TrainingParts parts(world, run, continued.deck, directory, options.time_limit_seconds);
   const RunContext context = contextOf(run, parts, directory, continued);
   const std::int64_t steps = run.length.total() - run.firstStep();
@@ -229,7 +230,7 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   parts.monitor->pump();
   printTimes();
   if (!done) return ended(continued, endEarly(world, run, parts, directory, kept));
-  const Summary summary = summaryOf(space, world, run, parts, measured);
+  const Summary summary = summaryOf(space, world, run, parts, banner, measured);
   return ended(continued, finish(world, summary, run, parts, directory));
 }
 
@@ -251,8 +252,7 @@ void share(const Communicator& world, Continued& continued) {
 
 /// Trains with the remaining ranks, until no more are lost.
 Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
-                           const RunDirectory& directory, const RunOptions& options,
-                           const Provenance& provenance) {
+                           const RunDirectory& directory, const RunOptions& options, const Banner& banner) {
   const auto watchdog = static_cast<double>(deck.run.watchdog);
   const double patience = watchdog > 0.0 ? std::min(60.0, 0.25 * watchdog) : 60.0; // s
   Continued continued{deck};
@@ -265,7 +265,7 @@ Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, co
       const Communicator ranks = losses->ranks().duplicate();
       if (any_lost) share(ranks, continued);
       continued.losses = losses.get();
-      return trainOn(space, ranks, left, directory, options, provenance, continued);
+      return trainOn(space, ranks, left, directory, options, banner, continued);
     } catch (const RanksLost& loss) {
       lost = loss.ranks();
     }
@@ -286,12 +286,12 @@ Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, co
 Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDirectory& directory,
                   const RunOptions& options) {
   const ExecSpace space;
-  const Provenance provenance = showBanner(space, world, options.command_line);
+  const Banner banner = showBanner(space, world, options.command_line);
   AllocationCounter::restartPeak(); // the banner measures a product
   if (planOf(deck.strategy).toleratesLosses(deck.strategy))
-    return trainWithRanksLeft(space, world, deck, directory, options, provenance);
+    return trainWithRanksLeft(space, world, deck, directory, options, banner);
   Continued continued{deck};
-  return trainOn(space, world, deck, directory, options, provenance, continued);
+  return trainOn(space, world, deck, directory, options, banner, continued);
 }
 
 } // namespace partita

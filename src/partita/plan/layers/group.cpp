@@ -41,6 +41,9 @@ class GroupRules : public LayerRules {
     return sumOver(plan, &LayerPlan::weightFlops) + (plan.spec.recompute ? forwardFlops(plan) : 0.0);
   }
   double inputFlops(const LayerPlan& plan) const override { return sumOver(plan, &LayerPlan::inputFlops); }
+  double recomputedFlops(const LayerPlan& plan) const override {
+    return sumOver(plan, &LayerPlan::recomputedFlops) + (plan.spec.recompute ? forwardFlops(plan) : 0.0);
+  }
 
   /// The sum of the branches; back, the derivative of the activation, a copy for the second branch, and the
   /// sum of the gradients of both.

@@ -82,6 +82,7 @@ class AttentionRules : public LayerRules {
   double weightFlops(const LayerPlan& plan) const override { return projections(plan); }
   /// In addition to the projections: the scores again, and two products each for them and for the weights.
   double inputFlops(const LayerPlan& plan) const override { return projections(plan) + pairs(plan, 5.0); }
+  double recomputedFlops(const LayerPlan& plan) const override { return pairs(plan, 1.0); }
 
   /// In addition to biases and their gradients: visible scores are written, become weights, and are read; in
   /// the backward pass they are computed again, and so are their gradients.

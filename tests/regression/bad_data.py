@@ -170,6 +170,15 @@ class BadData(support.RunTest):
         for ranks in (1, 2):
             self.assertRefused(run("train", self.deck, network, "strategy/cuts=flops", ranks=ranks), "not enough memory",
                                "for parameters (see -n)")
+        deep = ('network/layers=[{type="conv2d",channels=2500000,kernel=1},{type="activation",activation="tanh",repeat=200},'
+                '{type="global-average-pool"},{type="dense"}]')
+        pipeline = (deep, "strategy/kind=pipeline", "strategy/microbatches=8", "strategy/cuts=[202]")
+        self.assertRefused(run("train", self.deck, *pipeline, ranks=2), "not enough memory",
+                           "; with strategy/limit=3 it needs ")
+        for other in ("strategy/limit=4", "strategy/schedule=1f1b", "strategy/microbatches=2"):
+            refused = run("train", self.deck, *pipeline, other, ranks=2)
+            self.assertRefused(refused, "not enough memory")
+            self.assertNotIn("it needs", refused.stderr)
         with_file = ("optimiser/offload=file", f"optimiser/offload_directory={self.folder}")
         limited = subprocess.run(["bash", "-c", 'ulimit -f 8192; "$@"', "bash", sys.argv[1], "train", str(self.deck),
                                   network.replace("16000000", "1800"), "strategy/kind=joint", *with_file],

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -133,6 +134,14 @@ TEST_CASE("Windows are those of the deck", "[strategy]") {
   CHECK(windows(scheduled(PipelineSchedule::eager_one_f_one_b), 32) == Windows{7, 5, 3, 1});
   CHECK(windows(scheduled(PipelineSchedule::gpipe), 32) == Windows{32, 32, 32, 1});
   CHECK(windows(scheduled(PipelineSchedule::gpipe), 3) == Windows{3, 3, 3, 1});
+}
+
+TEST_CASE("A pipeline without a limit could do with a smaller one", "[strategy]") {
+  const StrategySection free = scheduled(PipelineSchedule::message_driven);
+  for (const auto& [groups, limit] : {std::pair{1, 0}, {2, 3}, {3, 5}, {4, 6}, {8, 12}})
+    CHECK(smallerLimit(free, groups) == limit);
+  CHECK(smallerLimit(scheduled(PipelineSchedule::message_driven, 8), 4) == 0);
+  CHECK(smallerLimit(scheduled(PipelineSchedule::gpipe), 4) == 0);
 }
 
 TEST_CASE("A share becomes as many microbatches as the deck says, none of them empty", "[strategy]") {

@@ -48,6 +48,12 @@ std::int64_t liveWindow(const StrategySection& strategy, int group, int groups, 
   return std::max<std::int64_t>(1, window);
 }
 
+std::int64_t smallerLimit(const StrategySection& strategy, int groups) {
+  const PipelineSection& pipeline = strategy.pipeline;
+  const bool by_schedule = pipeline.schedule == PipelineSchedule::message_driven && pipeline.limit == 0;
+  return by_schedule && groups > 1 ? groups + (std::int64_t{groups} + 1) / 2 : 0;
+}
+
 std::int64_t RunLength::runStep(const Position& position) const {
   if (position.phase == RunPhase::recovery) return steps * turns + position.step;
   return steps * position.stage + position.step;

@@ -22,6 +22,10 @@ std::int64_t microbatchRows(const StrategySection& strategy, std::int64_t rows);
 /// limit never grows along the pipeline; otherwise a fixed order would deadlock.
 std::int64_t liveWindow(const StrategySection& strategy, int group, int groups, std::int64_t microbatches);
 
+/// A limit with which a message-driven pipeline keeps fewer activations than without one, and still hides
+/// links and differences in speed; 0 if the deck has a limit or another schedule.
+std::int64_t smallerLimit(const StrategySection& strategy, int groups);
+
 /// The phases of a run: the stages train, and then, if the deck says so, the joined network recovers.
 enum class RunPhase { training, recovery };
 

@@ -8,6 +8,7 @@
 #include "partita/core/log.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/check_plans.hpp"
@@ -78,9 +79,23 @@ std::shared_ptr<void> roomForOffload(const RunConfig& config, const RankMemory& 
   return room;
 }
 
+/// What this rank would need with a smaller window of a pipeline, for a message; empty if that is not less.
+std::string needWithLimit(RunConfig config, const Plans& plans, const Communicator& world,
+                          const RankMemory& own) {
+  const StrategySection& strategy = config.strategy;
+  const std::int64_t limit = smallerLimit(strategy, plans.grid.groups);
+  if (limit == 0 || !planOf(strategy).usesMicrobatches(strategy)) return "";
+  config.strategy.pipeline.limit = limit;
+  const std::int64_t less = RankMemory(config, plans, world, 0).total;
+  if (less >= own.total) return "";
+  return "; with strategy/limit=" + std::to_string(limit) + " it needs " +
+         formatBytes(static_cast<double>(less));
+}
+
 /// If device memory is host memory, checks what the ranks of a node will need before any of it is allocated:
-/// a system that has overcommitted its memory kills the job without a message.
-void checkMemory(const RankMemory& own, const Communicator& world, const Communicator& node, bool learns) {
+/// a system that has overcommitted its memory kills the job without a message. `way_out` ends the message.
+void checkMemory(const RankMemory& own, const Communicator& world, const Communicator& node, bool learns,
+                 const std::string& way_out) {
   if (!device_is_host) return;
   const auto needed = static_cast<double>(learns ? own.total : own.parameters);
   std::vector<double> of_node{needed};
@@ -92,7 +107,7 @@ void checkMemory(const RankMemory& own, const Communicator& world, const Communi
     const std::string others = fits ? " and the ranks of its node " + formatBytes(of_node[0]) : "";
     throw UserError("not enough memory: this rank needs " + formatBytes(needed) + others + ", " +
                     formatBytes(static_cast<double>(own.parameters)) + " of it for parameters (see -n); " +
-                    formatBytes(fits ? room : own_room) + " is free");
+                    formatBytes(fits ? room : own_room) + " is free" + way_out);
   });
 }
 
@@ -120,7 +135,7 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
     shareKnowledge(world, *plans, warnings);
     const Communicator node = world.node();
     const RankMemory memory(config, *plans, world, world.size() - node.size());
-    checkMemory(memory, world, node, learns);
+    checkMemory(memory, world, node, learns, learns ? needWithLimit(config, *plans, world, memory) : "");
     plans->offload_room = roomForOffload(config, memory, world);
     return std::move(*plans);
   } catch (const AgreedError&) {

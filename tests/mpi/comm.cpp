@@ -436,6 +436,11 @@ TEST_CASE("Every axis has its communicator, and ranks without a stage are alone"
     CHECK(grid.along(Axis::replica).size() == (owns ? d.replicas : 1));
     CHECK(grid.along(Axis::part).size() == (owns ? d.parts : 1));
     CHECK((grid.endStage() > grid.firstStage()) == owns);
+    const auto apart = [&](Axis axis) {
+      return grid.along(axis).worldRank(1) - grid.along(axis).worldRank(0);
+    };
+    if (owns && d.parts > 1) CHECK(apart(Axis::part) == d.groups);
+    if (owns && d.replicas > 1) CHECK(apart(Axis::replica) == d.groups * d.parts);
     if (owns) CHECK(grid.plan().rankAt(grid.group(), grid.replica(), grid.part()) == everyone().rank());
     CHECK(everyone().total(grid.speaks() ? 1 : 0) == d.groups);
     CHECK(run.hash() == untrained);

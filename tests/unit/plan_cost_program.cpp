@@ -329,6 +329,20 @@ TEST_CASE("The slowest message between stages decides whether it leaves the node
   CHECK(cluster.linkAfter(3, 8, 1).latency == 1e-3);
 }
 
+TEST_CASE("Parts of hybrid strategies share a node, and replicas span nodes", "[cost][parts]") {
+  Cluster cluster = clusterOf();
+  cluster.links.rows = {{4, {1e-6, 1e-10, {}}}, {1 << 20, {1e-3, 1e-9, {}}}};
+  const CostModel model = modelOf(deckOf(""), cluster);
+  const Prediction hybrid = model.predict(CostStrategy::data_filter, 8);
+  CHECK(hybrid.grid.replicas == 2);
+  CHECK(hybrid.grid.parts == 4);
+  const Exchange gather = exchangeOf(hybrid, ExchangeKind::all_gather),
+                 gradients = exchangeOf(hybrid, ExchangeKind::gradients);
+  CHECK(gather.messages > 0.0);
+  CHECK(gather.seconds == Approx(gather.messages * 1e-6 + gather.bytes * 1e-10));
+  CHECK(gradients.seconds > 4.0 * gradients.bytes * 1e-9); // all ranks of a node send at once
+}
+
 TEST_CASE("Flows on the most loaded cable", "[cost]") {
   Cluster cluster = clusterOf();
   cluster.links.rows = {{2, {1.0, 0.0, {}}}, {4, {2.0, 0.0, {}}}, {64, {3.0, 0.0, {}}}};

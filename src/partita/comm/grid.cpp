@@ -14,7 +14,7 @@ Communicator splitAlong(const Communicator& world, const GridPlan& plan, Axis ax
   if (!plan.ownsStages(rank)) return world.split(rank, 0);
   const int place = plan.coordinate(rank, axis);
   int stride = 1;
-  for (const Axis faster : {Axis::stage, Axis::replica, Axis::part}) {
+  for (const Axis faster : {Axis::stage, Axis::part, Axis::replica}) {
     if (faster == axis) break;
     stride *= plan.extent(faster);
   }

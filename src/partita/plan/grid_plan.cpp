@@ -29,9 +29,9 @@ int GridPlan::coordinate(int rank, Axis axis) const {
   case Axis::stage:
     return rank % groups;
   case Axis::replica:
-    return rank / groups % replicas;
+    return rank / groups / parts;
   case Axis::part:
-    return rank / groups / replicas;
+    return rank / groups % parts;
   }
   return 0;
 }

@@ -9,9 +9,10 @@ namespace partita {
 /// layers of one stage.
 enum class Axis { stage, replica, part };
 
-/// The grid of a run: stage groups x replicas x parts, with the stage fastest, so that neighbouring stages
-/// are on neighbouring ranks. A group consists of the consecutive stages of one rank. Ranks before and after
-/// the grid own no stage; a strategy may use the ranks before it for other purposes.
+/// The grid of a run: stage groups x replicas x parts. Ranks that exchange most are neighbours, since a
+/// launcher fills nodes with consecutive ranks: the stages of a pipeline follow one another, then come its
+/// parts, and the replicas are farthest apart. A group consists of the consecutive stages of one rank. Ranks
+/// before and after the grid own no stage; a strategy may use the ranks before it for other purposes.
 struct GridPlan {
   int ranks = 1;                           ///< of the run
   int stages = 1;                          ///< of the network
@@ -28,7 +29,7 @@ struct GridPlan {
   int replica(int rank) const { return coordinate(rank, Axis::replica); }
   int part(int rank) const { return coordinate(rank, Axis::part); }
   int rankAt(int group, int replica, int part = 0) const {
-    return first_rank + group + groups * (replica + replicas * part);
+    return first_rank + group + groups * (part + parts * replica);
   }
   int groupOf(int stage) const;
 };

@@ -46,7 +46,11 @@ class ProgramModel {
         _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
         _message_bytes(bytesPerItem(messagePrecision(run.config))),
         _sharing(terms.cluster.sharing(run.grid.groups, run.grid.size())), _summing(summingRanks()),
-        _sums(ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
+        _replicas(ringPath(terms.cluster, run.grid.size(), run.grid.replicas,
+                           std::int64_t{run.grid.groups} * run.grid.parts)),
+        _sums(_summing == run.grid.replicas
+                  ? _replicas
+                  : ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
     for (int stage = 0; stage < run.grid.stages; ++stage)
       _stages.push_back(stageTime(terms, run, stage, _rows));
   }
@@ -73,18 +77,18 @@ class ProgramModel {
     return _run.grid.replicas * (dividesPlaces(_run.config.strategy) ? _run.grid.parts : 1);
   }
 
-  SumTime sumTime(int ranks, double bytes) const {
+  SumTime sumTime(const RingPath& path, int ranks, double bytes) const {
     const Messages messages = allReduce(ranks, bytes);
-    const double latency = messages.count * _sums.link.shortest(),
+    const double latency = messages.count * path.link.shortest(),
                  additions =
                      bytes * asReal(ranks - 1) / asReal(ranks) * _terms.cluster.seconds_per_reduced_byte;
-    return {_sums.link.seconds(messages, _sums.flows) - latency + additions, latency};
+    return {path.link.seconds(messages, path.flows) - latency + additions, latency};
   }
 
   /// The sums of a stage's gradients.
   Exchange sumsOf(const std::vector<GradientLayer>& layers, const BucketRule& rule) const {
     return gradientExchange(layers, rule, _summing, _terms.cluster.overlap,
-                            [this](double bytes) { return sumTime(_summing, bytes); });
+                            [this](double bytes) { return sumTime(_sums, _summing, bytes); });
   }
 
   /// Sums of a stage's statistics over replicas in a step; nothing is computed meanwhile.
@@ -93,7 +97,7 @@ class ProgramModel {
     const auto add = [&](double values, double times) {
       const double bytes = values * bytes_per_item;
       const Messages messages = allReduce(_run.grid.replicas, bytes);
-      const SumTime time = sumTime(_run.grid.replicas, bytes);
+      const SumTime time = sumTime(_replicas, _run.grid.replicas, bytes);
       norms += {ExchangeKind::norm, times * messages.count, times * messages.count * messages.bytes,
                 times * (time.busy + time.latency)};
     };
@@ -237,7 +241,8 @@ class ProgramModel {
   double _message_bytes;      ///< of a value in a message between stages
   CoreSharing _sharing;       ///< by groups of ranks
   int _summing;               ///< ranks that add up the gradients of a stage
-  RingPath _sums;             ///< of their rings, for all stages and parts at once
+  RingPath _replicas;         ///< of the rings of replicas, for all stages and parts at once
+  RingPath _sums;             ///< of the rings that add up gradients
   std::vector<StageTime> _stages;
 };
 

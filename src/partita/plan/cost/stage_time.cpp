@@ -128,8 +128,7 @@ class StageClock {
   /// Messages follow one another. Those that travel while a layer computes are hidden for as long as it does.
   void addMessages(const StagePlan& own, int part, StageTime& time) const {
     const GridPlan& grid = _run.grid;
-    const RingPath path =
-        ringPath(_terms.cluster, grid.size(), grid.parts, std::int64_t{grid.groups} * grid.replicas);
+    const RingPath path = ringPath(_terms.cluster, grid.size(), grid.parts, grid.groups);
     constexpr auto value_bytes = static_cast<std::int64_t>(bytes_per_item);
     const std::size_t forward = forwardMessages(own, part, _samples, value_bytes).size();
     std::size_t index = 0;

@@ -6,6 +6,7 @@
 #include "partita/plan/cost/typical.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
+#include "partita/plan/share.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -264,6 +265,42 @@ TEST_CASE("Pipelines of all schedules", "[cost]") {
   CHECK(exchangeOf(replicated, ExchangeKind::gradients).seconds > 0.0);
   CHECK(nameOf(halves.predict(CostStrategy::pipeline, 3).obstacle) == "stages_do_not_divide_ranks");
   CHECK(nameOf(halves.predict(CostStrategy::sil_relay, 1).obstacle) == "stages_do_not_divide_ranks");
+}
+
+TEST_CASE("Microbatches of fewer samples take less time and send less", "[cost][parts]") {
+  Cluster cluster = clusterOf();
+  cluster.seconds_per_update = 0.0;
+  const auto modelFor = [&](std::int64_t batch, const std::string& strategy) {
+    RunConfig deck = deckOf(strategy + "microbatches = 24\n");
+    deck.training.batch = batch;
+    return modelOf(deck, cluster);
+  };
+  const auto predict = [&](std::int64_t batch, const std::string& strategy, int ranks) {
+    const CostModel model = modelFor(batch, strategy);
+    return model.predict(model.task().program->run(ranks));
+  };
+  // Of 24 microbatches, 16 have one of the 32 samples and 8 have two.
+  const std::string pipeline = "kind = \"pipeline\"\nstages = 2\ncuts = [2]\nschedule = \"1f1b\"\n";
+  const Prediction staged = predict(32, pipeline, 2);
+  CHECK(staged.microbatches == 24);
+  CHECK(exchangeOf(staged, ExchangeKind::stage).bytes == 32 * 16 * 16 * 16 * 4);
+  CHECK(staged.stepSeconds() < 0.9 * predict(48, pipeline, 2).stepSeconds());
+  for (const std::string strategy : {"kind = \"joint\"\n", "kind = \"local-sgd\"\nevery = 5\n"}) {
+    const auto computing = [&](std::int64_t batch) { return predict(batch, strategy, 1).busySeconds(); };
+    CHECK(computing(32) == Approx(computing(48) * 32 / 48));
+  }
+  const CostModel model = modelFor(32, "kind = \"joint\"\nparts = 2\nsplit = \"filter\"\n");
+  const ProgramRun run = model.task().program->run(2);
+  double bytes = 0.0;
+  for (const Exchange& exchange : model.predict(run).exchanges) bytes += exchange.bytes;
+  std::vector<double> sent;
+  for (int part = 0; part < 2; ++part) {
+    const StagePlan own = partOfStage(run.partition.stages[0], run.config.strategy, part);
+    PartTraffic all;
+    for (std::int64_t i = 0; i < 24; ++i) all += partTraffic(own, part, shareOf(32, i, 24).size(), 4, false);
+    sent.push_back(static_cast<double>(all.bytes));
+  }
+  CHECK(std::find(sent.begin(), sent.end(), bytes) != sent.end());
 }
 
 TEST_CASE("Sums of gradients are hidden behind the passes", "[cost]") {

@@ -59,6 +59,12 @@ struct Exchange {
   Exchange& operator+=(const Exchange& other); ///< of the same kind
 };
 
+/// So many of these messages.
+inline Exchange operator*(double times, const Exchange& exchange) {
+  return {exchange.kind, times * exchange.messages, times * exchange.bytes, times * exchange.seconds,
+          times * exchange.hidden};
+}
+
 /// Adds messages to those of the same kind. The list is in the order of the kinds.
 void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange);
 

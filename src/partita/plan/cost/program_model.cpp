@@ -1,7 +1,7 @@
 #include "partita/plan/cost/pipeline_events.hpp"
-#include "partita/plan/cost/stage_time.hpp"
-#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/cost/step_sums.hpp"
 #include "partita/plan/run_length.hpp"
+#include "partita/plan/share.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -13,27 +13,26 @@ namespace {
 
 /// What a rank does in a step of its stages.
 struct RankTime {
-  double compute = 0.0;
-  Exchange sums{ExchangeKind::gradients}; ///< over replicas
-  Exchange norms{ExchangeKind::norm};     ///< sums of statistics over replicas
-  std::vector<Exchange> of_parts;         ///< with the other parts of its stages
+  double forward = 0.0, backward = 0.0, update = 0.0; ///< seconds of computing
+  Exchange sums{ExchangeKind::gradients};             ///< over replicas
+  Exchange norms{ExchangeKind::norm};                 ///< sums of statistics over replicas
+  std::vector<Exchange> of_parts;                     ///< with the other parts of its stages
 
-  double total() const {
-    double seconds = compute + sums.seconds + norms.seconds;
+  double passes() const { return forward + backward; }
+  double compute() const { return passes() + update; }
+  double parts() const {
+    double seconds = 0.0;
     for (const Exchange& exchange : of_parts) seconds += exchange.seconds;
     return seconds;
   }
-};
+  double total() const { return compute() + sums.seconds + norms.seconds + parts(); }
 
-/// The ranks of a pipeline: seconds per microbatch, with and without messages of parts and between stages.
-struct PipelineRanks {
-  std::vector<PipelineStage> alone, with_parts;
-  double update = 0.0, busiest = 0.0; ///< of the rank that needs longest
-  double sent = 0.0;                  ///< bytes between stages per microbatch, by the rank that sends most
-  Exchange sums{ExchangeKind::gradients}; ///< of the rank that sums longest
-  Exchange norms{ExchangeKind::norm};     ///< per step, of the rank that sums longest
-  std::vector<Exchange> of_parts;         ///< per microbatch, of the rank that exchanges longest
-  double parts_seconds = 0.0;             ///< of these
+  /// Adds equal passes of a stage.
+  void add(const StageTime& stage, double count) {
+    forward += count * stage.forward();
+    backward += count * stage.backward();
+    for (const Exchange& exchange : stage.exchanges) addExchange(of_parts, count * exchange);
+  }
 };
 
 /// Plans of this program: whole networks, pipelines, stages with their own labels, and replicas that meet
@@ -44,15 +43,14 @@ class ProgramModel {
       : _terms(terms), _run(run), _plan(planOf(run.config.strategy)), _prediction(prediction),
         _share(std::llround(std::ceil(prediction.batch / asReal(run.grid.replicas)))),
         _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
+        _passes(_rows < _share ? microbatchesOf(run.config.strategy, _share) : 1),
+        _smaller(_passes > 1 ? _passes * _rows - _share : 0),
         _message_bytes(bytesPerItem(messagePrecision(run.config))),
-        _sharing(terms.cluster.sharing(run.grid.groups, run.grid.size())), _summing(summingRanks()),
-        _replicas(ringPath(terms.cluster, run.grid.size(), run.grid.replicas,
-                           std::int64_t{run.grid.groups} * run.grid.parts)),
-        _sums(_summing == run.grid.replicas
-                  ? _replicas
-                  : ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
-    for (int stage = 0; stage < run.grid.stages; ++stage)
+        _sharing(terms.cluster.sharing(run.grid.groups, run.grid.size())), _sums(terms, run) {
+    for (int stage = 0; stage < run.grid.stages; ++stage) {
       _stages.push_back(stageTime(terms, run, stage, _rows));
+      if (_smaller > 0) _smaller_stages.push_back(stageTime(terms, run, stage, _rows - 1));
+    }
   }
 
   void fill() {
@@ -72,40 +70,6 @@ class ProgramModel {
   }
 
  private:
-  /// Parts that divide places have the same parameters, and add up their gradients too.
-  int summingRanks() const {
-    return _run.grid.replicas * (dividesPlaces(_run.config.strategy) ? _run.grid.parts : 1);
-  }
-
-  SumTime sumTime(const RingPath& path, int ranks, double bytes) const {
-    const Messages messages = allReduce(ranks, bytes);
-    const double latency = messages.count * path.link.shortest(),
-                 additions =
-                     bytes * asReal(ranks - 1) / asReal(ranks) * _terms.cluster.seconds_per_reduced_byte;
-    return {path.link.seconds(messages, path.flows) - latency + additions, latency};
-  }
-
-  /// The sums of a stage's gradients.
-  Exchange sumsOf(const std::vector<GradientLayer>& layers, const BucketRule& rule) const {
-    return gradientExchange(layers, rule, _summing, _terms.cluster.overlap,
-                            [this](double bytes) { return sumTime(_sums, _summing, bytes); });
-  }
-
-  /// Sums of a stage's statistics over replicas in a step; nothing is computed meanwhile.
-  Exchange normsOf(const StageTime& stage, double passes) const {
-    Exchange norms{ExchangeKind::norm};
-    const auto add = [&](double values, double times) {
-      const double bytes = values * bytes_per_item;
-      const Messages messages = allReduce(_run.grid.replicas, bytes);
-      const SumTime time = sumTime(_replicas, _run.grid.replicas, bytes);
-      norms += {ExchangeKind::norm, times * messages.count, times * messages.count * messages.bytes,
-                times * (time.busy + time.latency)};
-    };
-    for (const double values : stage.statistic_sums) add(values, passes);
-    if (stage.statistics > 0.0) add(stage.statistics, 1.0);
-    return norms;
-  }
-
   /// Seconds until all groups of ranks have ended, if they begin together. Each computes for one of these
   /// times, which were measured with all ranks at work; a group that has ended leaves cores and memory to
   /// others.
@@ -129,14 +93,20 @@ class ProgramModel {
     return _terms.cluster.linkAfter(group, grid.groups, std::int64_t{grid.replicas} * grid.parts);
   }
 
+  /// Bytes of the outputs that a rank's last stage sends to the next rank, or of the gradients that it gets.
+  double bytesAfter(int group, std::int64_t rows) const {
+    return asReal(rows) * _message_bytes * _stages[_run.grid.first_stage[group + 1] - 1].outputs;
+  }
+
   /// The stages of a rank, one after another, and the sums of their gradients.
-  RankTime rankTime(int group, double passes = 1.0) const {
+  RankTime rankTime(int group) const {
     RankTime time;
     for (int i = _run.grid.first_stage[group]; i < _run.grid.first_stage[group + 1]; ++i) {
-      time.compute += computeOf(_stages[i]);
-      time.sums += sumsOf(_stages[i].layers, bucketRule(_run.config));
-      time.norms += normsOf(_stages[i], passes);
-      for (const Exchange& exchange : _stages[i].exchanges) addExchange(time.of_parts, exchange);
+      time.add(_stages[i], asReal(_passes - _smaller));
+      if (_smaller > 0) time.add(_smaller_stages[i], asReal(_smaller));
+      time.update += _stages[i].update;
+      time.sums += _sums.gradients(_stages[i].layers, bucketRule(_run.config));
+      time.norms += _sums.norms(_stages[i], asReal(_passes));
     }
     return time;
   }
@@ -150,18 +120,19 @@ class ProgramModel {
     Exchange stage{ExchangeKind::stage};
     for (int group = 0; group < grid.groups; ++group) {
       const RankTime time = rankTime(group);
-      computing.push_back(time.compute);
+      computing.push_back(time.compute());
       if (time.total() > slowest.total()) slowest = time;
       if (!relays || group + 1 == grid.groups) continue;
-      const double bytes = asReal(_share) * _message_bytes * _stages[grid.first_stage[group + 1] - 1].outputs;
+      const double bytes = bytesAfter(group, _share);
       const double seconds = linkAfter(group).seconds(bytes);
       if (seconds > stage.hidden) stage = {ExchangeKind::stage, 1.0, bytes, 0.0, seconds};
     }
-    slowest.compute = std::min(slowest.compute, shared(computing));
-    const double exposed = std::max(0.0, stage.hidden - _terms.cluster.overlap * slowest.total());
+    const double compute = std::min(slowest.compute(), shared(computing)),
+                 step = slowest.total() - slowest.compute() + compute;
+    const double exposed = std::max(0.0, stage.hidden - _terms.cluster.overlap * step);
     stage.seconds = std::min(stage.hidden, exposed);
     stage.hidden -= stage.seconds;
-    _prediction.epoch_compute = _prediction.steps * slowest.compute;
+    _prediction.epoch_compute = _prediction.steps * compute;
     _prediction.add(slowest.sums);
     _prediction.add(slowest.norms);
     for (const Exchange& exchange : slowest.of_parts) _prediction.add(exchange);
@@ -178,7 +149,7 @@ class ProgramModel {
     double compute = 0.0, busiest = 0.0;
     for (int group = 0; group < grid.groups; ++group) {
       const RankTime rank = rankTime(group);
-      double own_rank = rank.compute, idle = 0.0;
+      double own_rank = rank.compute(), idle = 0.0;
       _prediction.add(rank.sums);
       _prediction.add(rank.norms);
       for (const Exchange& exchange : rank.of_parts) _prediction.add(exchange);
@@ -208,6 +179,7 @@ class ProgramModel {
   /// Replicas of the whole network that sum their changes every few steps.
   void meetings() {
     const StageTime& whole = _stages.front();
+    const RankTime rank = rankTime(0);
     const Meetings meetings = _plan.meetings(_run.config.strategy);
     const double every = asReal(meetings.every);
     const double meeting_seconds = // per parameter
@@ -220,101 +192,100 @@ class ProgramModel {
       layer.forward = layer.backward = 0.0;
       values += layer.bytes / bytesPerItem(sumPrecision(_run.config.strategy));
     }
-    const Exchange sums = sumsOf(idle, rule);
-    const double passes = asReal(microbatchesOf(_run.config.strategy, _share));
-    _prediction.epoch_compute =
-        _prediction.steps * (passes * whole.compute() + whole.update + values * meeting_seconds / every);
-    _prediction.add({ExchangeKind::parameters, sums.messages / every, sums.bytes / every,
-                     sums.seconds / every, sums.hidden / every});
-    const Exchange norms = normsOf(whole, 0.0); // running statistics
-    _prediction.add({norms.kind, norms.messages / every, norms.bytes / every, norms.seconds / every});
+    Exchange sums = (1.0 / every) * _sums.gradients(idle, rule);
+    sums.kind = ExchangeKind::parameters;
+    _prediction.epoch_compute = _prediction.steps * (rank.compute() + values * meeting_seconds / every);
+    _prediction.add(sums);
+    _prediction.add((1.0 / every) * _sums.norms(whole, 0.0)); // running statistics
   }
 
-  PipelineRanks pipelineRanks(std::int64_t segments) const;
+  std::vector<PipelineStage> passesOf(const std::vector<StageTime>& stages, bool with_parts) const;
+  double pipelineStep(bool with_parts, bool with_messages) const;
   void pipeline();
 
   const CostTerms& _terms;
   const ProgramRun& _run;
   const StrategyPlan& _plan;
   Prediction& _prediction;
-  std::int64_t _share, _rows; ///< samples of a replica: per step, per pass
-  double _message_bytes;      ///< of a value in a message between stages
-  CoreSharing _sharing;       ///< by groups of ranks
-  int _summing;               ///< ranks that add up the gradients of a stage
-  RingPath _replicas;         ///< of the rings of replicas, for all stages and parts at once
-  RingPath _sums;             ///< of the rings that add up gradients
-  std::vector<StageTime> _stages;
+  std::int64_t _share, _rows;     ///< samples of a replica: per step, and the most per pass
+  std::int64_t _passes, _smaller; ///< per step, and those of one sample less
+  double _message_bytes;          ///< of a value in a message between stages
+  CoreSharing _sharing;           ///< by groups of ranks
+  StepSums _sums;
+  std::vector<StageTime> _stages, _smaller_stages; ///< in passes of the most samples, and of one less
 };
 
-PipelineRanks ProgramModel::pipelineRanks(std::int64_t segments) const {
+/// A pass of each rank, with or without the messages of its parts.
+std::vector<PipelineStage> ProgramModel::passesOf(const std::vector<StageTime>& stages,
+                                                  bool with_parts) const {
   const GridPlan& grid = _run.grid;
-  PipelineRanks ranks;
-  double before = 0.0;
-  for (int group = 0; group < grid.groups; ++group) {
-    PipelineStage alone, with_parts;
-    double own_update = 0.0, own_parts = 0.0, outputs = 0.0;
-    const RankTime rank = rankTime(group, asReal(segments));
-    for (int i = grid.first_stage[group]; i < grid.first_stage[group + 1]; ++i) {
-      const StageTime& stage = _stages[i];
-      alone.forward += stage.forward();
-      alone.backward += stage.backward();
-      with_parts.forward += stage.forward() + stage.exchange_forward;
-      with_parts.backward += stage.backward() + stage.exchange_backward;
-      own_update += stage.update;
-      own_parts += stage.exchangeSeconds();
-      outputs = asReal(_rows) * _message_bytes * stage.outputs;
-    }
-    if (rank.sums.seconds + rank.sums.hidden > ranks.sums.seconds + ranks.sums.hidden) ranks.sums = rank.sums;
-    if (rank.norms.seconds > ranks.norms.seconds) ranks.norms = rank.norms;
-    if (ranks.of_parts.empty() || own_parts > ranks.parts_seconds) {
-      ranks.of_parts = rank.of_parts;
-      ranks.parts_seconds = own_parts;
-    }
-    ranks.update = std::max(ranks.update, own_update);
-    ranks.busiest = std::max(ranks.busiest, alone.forward + alone.backward);
-    ranks.sent = std::max(ranks.sent, (group + 1 == grid.groups ? 0.0 : outputs) + before);
-    before = outputs;
-    ranks.alone.push_back(alone);
-    ranks.with_parts.push_back(with_parts);
+  std::vector<PipelineStage> passes(grid.groups);
+  for (int i = 0; i < static_cast<int>(stages.size()); ++i) {
+    PipelineStage& pass = passes[grid.groupOf(i)];
+    pass.forward += stages[i].forward() + (with_parts ? stages[i].exchange_forward : 0.0);
+    pass.backward += stages[i].backward() + (with_parts ? stages[i].exchange_backward : 0.0);
   }
-  return ranks;
+  return passes;
+}
+
+/// Seconds of the passes of a step, by simulation. Messages between ranks all take their mean time.
+double ProgramModel::pipelineStep(bool with_parts, bool with_messages) const {
+  std::vector<PipelineStage> passes = passesOf(_stages, with_parts);
+  const std::vector<PipelineStage> smaller = passesOf(_smaller_stages, with_parts);
+  for (int group = 0; with_messages && group + 1 < _run.grid.groups; ++group) {
+    const Link& link = linkAfter(group);
+    PipelineStage& pass = passes[group];
+    pass.message = (asReal(_passes - _smaller) * link.seconds(bytesAfter(group, _rows)) +
+                    asReal(_smaller) * link.seconds(bytesAfter(group, _rows - 1))) /
+                   asReal(_passes);
+    pass.copying = (1.0 - _terms.cluster.overlap) * pass.message;
+  }
+  const auto factor = [&](std::size_t rank, PassKind kind, std::int64_t number) {
+    if (shareOf(_share, number, _passes).size() == _rows) return 1.0;
+    const auto seconds = kind == PassKind::forward ? &PipelineStage::forward : &PipelineStage::backward;
+    const double most = passes[rank].*seconds;
+    return most > 0.0 ? smaller[rank].*seconds / most : 1.0;
+  };
+  return pipelineSeconds(passes, _passes, _run.config.strategy, _sharing, factor);
 }
 
 /// Gradients are final in the backward pass of the last microbatch, and parameters are needed in the forward
 /// pass of the first one.
 void ProgramModel::pipeline() {
   const GridPlan& grid = _run.grid;
-  const StrategySection& strategy = _run.config.strategy;
-  const std::int64_t segments = microbatchesOf(strategy, _share);
-  PipelineRanks ranks = pipelineRanks(segments);
-  const auto seconds = [&](const std::vector<PipelineStage>& stages) {
-    return pipelineSeconds(stages, segments, strategy, _sharing);
-  };
-  const double alone = seconds(ranks.alone), with_parts = grid.parts > 1 ? seconds(ranks.with_parts) : alone;
-  for (int group = 0; group + 1 < grid.groups; ++group) {
-    PipelineStage& stage = ranks.with_parts[group];
-    stage.message = linkAfter(group).seconds(asReal(_rows) * _message_bytes *
-                                             _stages[grid.first_stage[group + 1] - 1].outputs);
-    stage.copying = (1.0 - _terms.cluster.overlap) * stage.message;
+  // Each kind of exchange is that of the rank for which it takes longest.
+  Exchange sums{ExchangeKind::gradients}, norms{ExchangeKind::norm};
+  std::vector<Exchange> of_parts;
+  double update = 0.0, busiest = 0.0, parts = 0.0, sent = 0.0, before = 0.0;
+  for (int group = 0; group < grid.groups; ++group) {
+    const RankTime rank = rankTime(group);
+    if (rank.sums.seconds + rank.sums.hidden > sums.seconds + sums.hidden) sums = rank.sums;
+    if (rank.norms.seconds > norms.seconds) norms = rank.norms;
+    if (of_parts.empty() || rank.parts() > parts) {
+      of_parts = rank.of_parts;
+      parts = rank.parts();
+    }
+    update = std::max(update, rank.update);
+    busiest = std::max(busiest, rank.passes());
+    const double after = group + 1 == grid.groups ? 0.0 : bytesAfter(group, _share);
+    sent = std::max(sent, before + after);
+    before = after;
   }
-  _prediction.microbatches = segments;
-  _prediction.epoch_compute = _prediction.steps * (alone + ranks.update);
-  const double idle = grid.groups > 1 ? std::max(0.0, alone - asReal(segments) * ranks.busiest) : 0.0;
-  _prediction.epoch_idle = _prediction.steps * idle;
-  _prediction.add(ranks.sums);
-  _prediction.add(ranks.norms);
+  const double alone = pipelineStep(false, false),
+               with_parts = grid.parts > 1 ? pipelineStep(true, false) : alone;
+  _prediction.microbatches = _passes;
+  _prediction.epoch_compute = _prediction.steps * (alone + update);
+  _prediction.epoch_idle = _prediction.steps * (grid.groups > 1 ? std::max(0.0, alone - busiest) : 0.0);
+  _prediction.add(sums);
+  _prediction.add(norms);
   // Exchanges of parts take as long as they prolong the simulation, whichever rank they are on.
-  const double longer = ranks.parts_seconds > 0.0 ? (with_parts - alone) / ranks.parts_seconds : 0.0;
-  for (Exchange exchange : ranks.of_parts) {
-    exchange.messages *= asReal(segments);
-    exchange.bytes *= asReal(segments);
-    exchange.seconds *= longer;
-    exchange.hidden *= asReal(segments);
+  for (Exchange& exchange : of_parts) {
+    exchange.seconds *= parts > 0.0 ? (with_parts - alone) / parts : 0.0;
     _prediction.add(exchange);
   }
   if (grid.groups > 1)
-    _prediction.add({ExchangeKind::stage, asReal(segments) * (grid.groups > 2 ? 2.0 : 1.0),
-                     asReal(segments) * ranks.sent, seconds(ranks.with_parts) - with_parts});
+    _prediction.add({ExchangeKind::stage, asReal(_passes) * (grid.groups > 2 ? 2.0 : 1.0), sent,
+                     pipelineStep(true, true) - with_parts});
 }
 
 } // namespace

@@ -1,6 +1,8 @@
 #include "partita/config/deck.hpp"
 #include "partita/plan/grid_plan.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
 
 #include <algorithm>
 
@@ -110,6 +112,35 @@ TEST_CASE("One of the typical parts needs as much memory as any", "[plan]") {
     INFO(split);
     CHECK(stageMemory(config, partition, grid, 0).total() == most);
   }
+}
+
+TEST_CASE("One of the typical blocks of a volume needs as much as any", "[plan][parts]") {
+  CHECK(typicalParts(27, {3, 3, 3}) == std::vector<int>{0, 1, 3, 4, 9, 10, 12, 13});
+  CHECK(typicalParts(8, {1, 4, 2}) == std::vector<int>{0, 1, 2, 3});
+  const RunConfig config = parseDeck(
+      "[network]\nlayers = [{ type = \"conv3d\", channels = 3, kernel = 3, padding = 1, repeat = 2 }, "
+      "{ type = \"dense\" }]\n[training]\nbatch = 4\n"
+      "[strategy]\nkind = \"joint\"\nparts = 27\nsplit = \"spatial\"\nparts_grid = [3, 3, 3]\n",
+      "deck");
+  const Partition partition = planPartition(config, planNetwork(config.network, {2, 10, 11, 9}, 11), 11);
+  const GridPlan grid = planGrid(config.strategy, partition, 27);
+  const auto traffic = [&](int part) {
+    return partTraffic(partOfStage(partition.stages[0], config.strategy, part), part, 4, 4, false);
+  };
+  std::int64_t memory = 0;
+  PartTraffic most, typical;
+  for (int part = 0; part < 27; ++part) {
+    memory = std::max(memory, partMemory(config, partition, grid, 0, part).total());
+    most.messages = std::max(most.messages, traffic(part).messages);
+    most.bytes = std::max(most.bytes, traffic(part).bytes);
+  }
+  for (const int part : typicalParts(27, partition.stages[0].place_grid)) {
+    typical.messages = std::max(typical.messages, traffic(part).messages);
+    typical.bytes = std::max(typical.bytes, traffic(part).bytes);
+  }
+  CHECK(stageMemory(config, partition, grid, 0).total() == memory);
+  CHECK(typical.messages == most.messages);
+  CHECK(typical.bytes == most.bytes);
 }
 
 TEST_CASE("Ranks that do not fit are refused with the numbers that do", "[plan]") {

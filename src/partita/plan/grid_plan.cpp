@@ -93,9 +93,16 @@ GridPlan planGrid(const StrategySection& strategy, const Partition& partition, i
   return grid;
 }
 
-std::vector<int> typicalParts(int parts) {
+std::vector<int> typicalParts(int parts, const PlaceGrid& places) {
   constexpr int few = 4;
   std::vector<int> chosen;
+  if (parts > few && places != PlaceGrid{1, 1, 1}) {
+    for (int z = 0; z < std::min(2, places[0]); ++z)
+      for (int y = 0; y < std::min(2, places[1]); ++y)
+        for (int x = 0; x < std::min(2, places[2]); ++x)
+          chosen.push_back((z * places[1] + y) * places[2] + x);
+    return chosen;
+  }
   for (int part = 0; part < parts && (parts <= few || part < 2); ++part) chosen.push_back(part);
   for (int width = 2; parts > few && width < parts; ++width)
     if (parts % width == 0) chosen.push_back(width + 1);
@@ -105,7 +112,7 @@ std::vector<int> typicalParts(int parts) {
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                         const DeviceKind& device) {
   StageMemory largest;
-  for (const int part : typicalParts(grid.parts)) {
+  for (const int part : typicalParts(grid.parts, partition.stages[stage].place_grid)) {
     const StageMemory other = partMemory(config, partition, grid, stage, part, device);
     if (other.total() > largest.total()) largest = other;
   }

@@ -63,7 +63,7 @@ class DeckSeries {
 
  private:
   CostTask taskOf(const RunConfig& config) const {
-    return costTask(config, _first.sets.shape, _first.sets.classes, _first.sets.train.size());
+    return costTask(config, _first.sets.shape, _first.sets.classes, _first.sets.train.size(), {sizeof(Real)});
   }
 
   const Cluster& _cluster;

@@ -35,7 +35,7 @@ PlanTask planTask(const std::string& deck, const std::vector<std::string>& overr
                   const Cluster& cluster) {
   const RunConfig config = loadDeck(deck, overrides);
   PlanTask plan{loadData(config.data, config.run.seed, Need::labels_only), {}};
-  plan.task = costTask(config, plan.sets.shape, plan.sets.classes, plan.sets.train.size());
+  plan.task = costTask(config, plan.sets.shape, plan.sets.classes, plan.sets.train.size(), {sizeof(Real)});
   checkLabels(plan.task.program->output(), plan.sets);
   plan.task.timing =
       cluster.timing(std::filesystem::path(deck).stem().string(), plan.task.program->parameters());

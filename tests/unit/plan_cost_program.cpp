@@ -128,7 +128,7 @@ TEST_CASE("A halo copies what it sends and gets, and adds what comes back", "[co
     expected.forward += 3 * 4.0 * static_cast<double>(layer->outputs());
     expected.backward += 3 * 4.0 * static_cast<double>(layer->inputs() + layer->outputs());
   }
-  const CopiedBytes found = copiedBytes(own, 3, false);
+  const CopiedBytes found = copiedBytes(own, 3, 4, false);
   CHECK(expected.forward > 0.0);
   CHECK(found.forward >= expected.forward);
   CHECK(found.backward >= expected.backward);
@@ -201,6 +201,29 @@ TEST_CASE("Stages of 16 bits send half as much, and sum gradients in float", "[c
   }
   CHECK(bytesOf("", "bf16", CostStrategy::data, 2, ExchangeKind::gradients) ==
         bytesOf("", "float", CostStrategy::data, 2, ExchangeKind::gradients));
+}
+
+TEST_CASE("Numbers of eight bytes double what is sent and announced", "[cost][parts]") {
+  const auto predict = [](const RunConfig& deck, std::int64_t real_bytes, int ranks) {
+    const CostModel model(costTask(deck, {3, 16, 16}, 10, 6400, {real_bytes}), clusterOf(), CostMode::exact);
+    return model.predict(model.task().program->run(ranks));
+  };
+  const RunConfig parts = deckOf("kind = \"joint\"\nparts = 2\nsplit = \"filter\"\n"),
+                  stages = deckOf("kind = \"pipeline\"\nstages = 2\ncuts = [2]\nmicrobatches = 4\n");
+  for (const auto& [deck, kind] :
+       {std::pair(parts, ExchangeKind::all_gather), std::pair(parts, ExchangeKind::all_reduce),
+        std::pair(stages, ExchangeKind::stage)}) {
+    const Prediction floats = predict(deck, 4, 2), doubles = predict(deck, 8, 2);
+    CHECK(exchangeOf(floats, kind).bytes > 0.0);
+    CHECK(exchangeOf(doubles, kind).bytes == 2.0 * exchangeOf(floats, kind).bytes);
+    CHECK(doubles.memory > 1.5 * floats.memory);
+  }
+  const CostTask task = costTask(parts, {3, 16, 16}, 10, 6400);
+  const ProgramRun run = task.program->run(2);
+  const std::int64_t bytes = stepTraffic(run.config, run.partition, run.grid, 4).bytes;
+  const std::vector<std::string> lines = trafficNotes(run.config, run.partition, run.grid, 8);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("# parts exchange " + std::to_string(2 * bytes) + " bytes in ") == 0);
 }
 
 TEST_CASE("Stages that share a rank train one after another", "[cost]") {

@@ -134,7 +134,7 @@ TEST_CASE("Offloaded state passes through the device in each update", "[cost]") 
     cluster.file_bandwidth = 4000;
     cluster.device = device;
     const RunConfig deck = deckOf(last, "[optimiser]\n" + optimiser + "\noffload_bucket = 250\n" + run);
-    return updateSeconds(cluster, deck, 1000, on_device);
+    return updateSeconds(cluster, deck, 1000, on_device, 4);
   };
   const std::string host = "offload = \"host\"", file = "offload = \"file\"";
   CHECK(seconds("offload = \"none\"") == 0.4);

@@ -9,15 +9,6 @@
 
 namespace partita {
 
-namespace {
-
-/// Bytes of a number.
-std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
-  return precision == Precision::single ? real_bytes : 2;
-}
-
-} // namespace
-
 StageRows::StageRows(const StrategySection& strategy, const StagePlace& place, std::int64_t batch)
     : share(largestShare(batch, place.replicas)), microbatch(microbatchRows(strategy, share)),
       pass(planOf(strategy).passRows(strategy, batch, place.replicas)) {

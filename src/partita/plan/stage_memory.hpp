@@ -18,6 +18,11 @@ struct DeviceKind {
   bool device_sums = false;     ///< devices add up gradients over the replicas, where they are
 };
 
+/// Bytes of a number that is stored or sent in this precision.
+constexpr std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
+  return precision == Precision::single ? real_bytes : 2;
+}
+
 /// The place of a stage among those of its rank, and of the rank among the others.
 struct StagePlace {
   int group = 0, groups = 1, replicas = 1;

@@ -148,9 +148,9 @@ class StrategyPlan {
   /// What stages learn from, as text: a run can be continued with the same stages only if this is the same.
   virtual std::string course(const StrategySection& section) const = 0;
 
-  /// What the banner prints: the speed-up that the cuts allow, and advice.
-  virtual PlanNotes notes(const RunConfig& config, const Partition& partition,
-                          const GridPlan& grid) const = 0;
+  /// What the banner prints: the speed-up that the cuts allow, and advice. `real_bytes`: see DeviceKind.
+  virtual PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid,
+                          std::int64_t real_bytes) const = 0;
   /// Advice about stages that learn from a loss of their own; empty if no stage does.
   virtual StageAdvice adviceFor(const StrategySection&) const { return {}; }
   /// What the summary prints besides the name of the strategy: key, value.

@@ -201,7 +201,7 @@ void showPartition(const RunConfig& deck, const RunConfig& config, const Partiti
     Log::info(line);
   }
   showNumbers(config, partition, grid, device);
-  const PlanNotes notes = planOf(config.strategy).notes(config, partition, grid);
+  const PlanNotes notes = planOf(config.strategy).notes(config, partition, grid, device.real_bytes);
   for (const std::string& note : notes.lines) Log::info(note);
   for (const std::string& warning : notes.warnings) Log::warning(warning);
 }

@@ -50,10 +50,10 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
   if (config.run.cluster.empty() || planOf(config.strategy).atOwnPace()) return {};
   const Cluster cluster = loadCluster(config.run.cluster);
   if (planRunLength(config, sets.train.size()).recovery_steps > 0) return {};
-  CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size());
+  CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size(), {sizeof(Real)});
   task.timing = cluster.timing("", task.program->parameters());
   const Prediction prediction =
-      CostModel(task, cluster, CostMode::exact).predict(ProgramRun{config, partition, grid});
+      CostModel(task, cluster, CostMode::exact).predict(ProgramRun{config, partition, grid, {sizeof(Real)}});
   StepCost cost;
   cost.step = prediction.stepSeconds();
   cost.compute = prediction.busySeconds();
@@ -69,7 +69,7 @@ std::shared_ptr<const RunForecast> predictedRun(const RunConfig& config, const D
                                                 const GridPlan& grid) {
   if (config.run.cluster.empty() || !planOf(config.strategy).atOwnPace() || grid.ranks < 2) return nullptr;
   const Cluster cluster = loadCluster(config.run.cluster);
-  CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size());
+  CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size(), {sizeof(Real)});
   task.timing = cluster.timing("", task.program->parameters());
   return rulesOf(config.strategy).forecast(config, task, "", grid.ranks, cluster);
 }

@@ -53,7 +53,8 @@ std::vector<LayerCost> paperRows(const std::vector<LayerCost>& layers) {
 
 } // namespace
 
-CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classes, std::size_t samples) {
+CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classes, std::size_t samples,
+                  const DeviceKind& device) {
   CostTask task;
   std::vector<LayerPlan> layers = planNetwork(deck.network, shape, classes);
   task.layers = layerCosts(layers);
@@ -61,7 +62,7 @@ CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classe
   task.batch = static_cast<double>(deck.training.batch);
   const std::int64_t microbatches = deck.strategy.pipeline.microbatches;
   task.segments = microbatches > 1 ? microbatches : 0;
-  task.program = std::make_shared<Program>(deck, std::move(layers));
+  task.program = std::make_shared<Program>(deck, std::move(layers), device);
   return task;
 }
 

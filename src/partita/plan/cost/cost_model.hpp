@@ -24,8 +24,10 @@ struct CostTask {
   std::shared_ptr<const Program> program{}; ///< for exact mode
 };
 
-/// The task of a deck, in exact mode. `shape`, `classes` and `samples` are those of the deck's data.
-CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classes, std::size_t samples);
+/// The task of a deck, in exact mode. `shape`, `classes` and `samples` are those of the deck's data, `device`
+/// is that of all ranks.
+CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classes, std::size_t samples,
+                  const DeviceKind& device = {});
 
 /// Number of layers between which the network can be cut.
 std::int64_t cuttableLayers(const std::vector<LayerCost>& layers);
@@ -37,10 +39,7 @@ struct LayerTime {
   double perSample() const { return forward + backward; }
 };
 
-constexpr double bytes_per_item = 4.0; ///< delta
-constexpr double bytesPerItem(Precision precision) {
-  return precision == Precision::single ? bytes_per_item : bytes_per_item / 2.0;
-}
+constexpr double bytes_per_item = 4.0; ///< of the paper: delta
 
 /// Choices that paper mode leaves open.
 struct PaperForm {

@@ -18,12 +18,13 @@ bool overlapsCopies(const Cluster& cluster, Offload offload) {
 
 } // namespace
 
-double updateSeconds(const Cluster& cluster, const RunConfig& config, double values, double on_device) {
+double updateSeconds(const Cluster& cluster, const RunConfig& config, double values, double on_device,
+                     std::int64_t real_bytes) {
   const Offload offload = config.optimiser.offload;
   const auto vectors = static_cast<double>(optimiserVectors(config));
   if (offload == Offload::none || vectors == 0.0 || values == 0.0) return on_device;
   const double bandwidth = offload == Offload::host ? cluster.host_bandwidth : cluster.file_bandwidth,
-               one_way = vectors * values * bytes_per_item / bandwidth, all = 2.0 * one_way + on_device;
+               one_way = vectors * values * asReal(real_bytes) / bandwidth, all = 2.0 * one_way + on_device;
   if (!overlapsCopies(cluster, offload)) return all;
   const double buckets = std::ceil(values / static_cast<double>(config.optimiser.offload_bucket));
   // The first bucket takes all three steps; each further one adds the longest of them.

@@ -26,7 +26,7 @@ double ProgramRun::memory() const {
   for (int group = 0; group < grid.groups; ++group) {
     std::int64_t bytes = 0, largest_turn = 0;
     for (int stage = grid.first_stage[group]; stage < grid.first_stage[group + 1]; ++stage) {
-      const StageMemory memory = stageMemory(config, partition, grid, stage);
+      const StageMemory memory = stageMemory(config, partition, grid, stage, device);
       const std::int64_t turn = turns ? memory.optimiser + memory.buffers : 0;
       bytes += memory.total() - turn;
       largest_turn = std::max(largest_turn, turn);
@@ -37,14 +37,14 @@ double ProgramRun::memory() const {
 }
 
 ProgramRun Program::run(const StrategySection& strategy, std::int64_t ranks, std::int64_t batch) const {
-  ProgramRun run{_deck, {}, {}};
+  ProgramRun run{_deck, {}, {}, _device};
   run.config.strategy = strategy;
   run.config.training.batch = batch;
   Diagnostics diagnostics(Source::deck("the deck"));
   validateRanks(run.config, diagnostics);
   diagnostics.throwIfAny();
   run.config = effective(run.config);
-  run.partition = planPartition(run.config, _layers, _layers.back().classes);
+  run.partition = planPartition(run.config, _layers, _layers.back().classes, _device.real_bytes);
   run.grid = planGrid(run.config.strategy, run.partition, static_cast<int>(ranks));
   checkStatistics(run.config, run.partition, run.grid);
   return run;

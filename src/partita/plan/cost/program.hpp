@@ -12,16 +12,17 @@ struct ProgramRun {
   RunConfig config; ///< effective
   Partition partition;
   GridPlan grid;
+  DeviceKind device{}; ///< of all ranks
 
-  /// Bytes of the rank that needs most, on hosts.
+  /// Bytes of the rank that needs most.
   double memory() const;
 };
 
 /// What this program would do with the network of a deck, by the rules of `partita train -n`.
 class Program {
  public:
-  Program(RunConfig deck, std::vector<LayerPlan> layers)
-      : _deck(std::move(deck)), _layers(std::move(layers)) {}
+  Program(RunConfig deck, std::vector<LayerPlan> layers, const DeviceKind& device = {})
+      : _deck(std::move(deck)), _layers(std::move(layers)), _device(device) {}
 
   const RunConfig& deck() const { return _deck; }
   const Shape& output() const { return _layers.back().out; }
@@ -37,6 +38,7 @@ class Program {
  private:
   RunConfig _deck;
   std::vector<LayerPlan> _layers;
+  DeviceKind _device;
 };
 
 } // namespace partita

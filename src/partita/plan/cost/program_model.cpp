@@ -45,7 +45,7 @@ class ProgramModel {
         _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
         _passes(_rows < _share ? microbatchesOf(run.config.strategy, _share) : 1),
         _smaller(_passes > 1 ? _passes * _rows - _share : 0),
-        _message_bytes(bytesPerItem(messagePrecision(run.config))),
+        _message_bytes(asReal(numberBytes(messagePrecision(run.config), run.device.real_bytes))),
         _sharing(terms.cluster.sharing(run.grid.groups, run.grid.size())), _sums(terms, run) {
     for (int stage = 0; stage < run.grid.stages; ++stage) {
       _stages.push_back(stageTime(terms, run, stage, _rows));
@@ -183,14 +183,14 @@ class ProgramModel {
     const Meetings meetings = _plan.meetings(_run.config.strategy);
     const double every = asReal(meetings.every);
     const double meeting_seconds = // per parameter
-        meetings.copied_values * bytes_per_item * _terms.cluster.seconds_per_copied_byte;
+        meetings.copied_values * asReal(_run.device.real_bytes) * _terms.cluster.seconds_per_copied_byte;
     BucketRule rule = bucketRule(_run.config);
     rule.late = false;
     std::vector<GradientLayer> idle = whole.layers; // nothing is computed meanwhile
     double values = 0.0;
     for (GradientLayer& layer : idle) {
       layer.forward = layer.backward = 0.0;
-      values += layer.bytes / bytesPerItem(sumPrecision(_run.config.strategy));
+      values += layer.bytes / sumBytes(_run);
     }
     Exchange sums = (1.0 / every) * _sums.gradients(idle, rule);
     sums.kind = ExchangeKind::parameters;

@@ -69,10 +69,10 @@ class StageClock {
     addLayers(own, time);
     if (!planOf(_run.config.strategy).gradientsCross()) addHead(own, time);
     time.update = _slowdown * updateSeconds(_terms.cluster, _run.config, asReal(own.storedValues()),
-                                            time.update / _slowdown);
+                                            time.update / _slowdown, _run.device.real_bytes);
     if (_run.grid.parts > 1) {
       addMessages(own, part, time);
-      const CopiedBytes copied = copiedBytes(own, _samples, _input_gradient);
+      const CopiedBytes copied = copiedBytes(own, _samples, _run.device.real_bytes, _input_gradient);
       time.copies_forward = copied.forward * _terms.cluster.seconds_per_copied_byte;
       time.copies_backward = copied.backward * _terms.cluster.seconds_per_copied_byte;
     }
@@ -80,9 +80,6 @@ class StageClock {
   }
 
  private:
-  /// Of a number in a sum of gradients.
-  double sumBytes() const { return bytesPerItem(sumPrecision(_run.config.strategy)); }
-
   void addLayers(const StagePlan& own, StageTime& time) const {
     bool input_gradient = _input_gradient;
     const std::vector<std::int64_t> again = recomputations(own.layers, _input_gradient);
@@ -93,7 +90,7 @@ class StageClock {
       const PassTime pass = _terms.kernels.of(kernelShape(*layer), asReal(_samples), input_gradient);
       const double parameters = asReal(layer->parameters()),
                    backward = pass.backward + asReal(repeats) * pass.forward;
-      time.layers.push_back({_slowdown * pass.forward, _slowdown * backward, sumBytes() * parameters});
+      time.layers.push_back({_slowdown * pass.forward, _slowdown * backward, sumBytes(_run) * parameters});
       time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
       if (_run.grid.replicas > 1) addStatistics(*layer, repeats, input_gradient, time);
       input_gradient = input_gradient || parameters > 0.0;
@@ -121,7 +118,7 @@ class StageClock {
                          _whole.trainEffort(_input_gradient).flops - productFlops(_whole.head) +
                          productFlops(own.head);
     const double seconds = _slowdown * asReal(_samples) * flops * secondsPerFlop(_terms);
-    time.layers.push_back({seconds / 3.0, 2.0 * seconds / 3.0, sumBytes() * parameters});
+    time.layers.push_back({seconds / 3.0, 2.0 * seconds / 3.0, sumBytes(_run) * parameters});
     time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
   }
 
@@ -129,7 +126,7 @@ class StageClock {
   void addMessages(const StagePlan& own, int part, StageTime& time) const {
     const GridPlan& grid = _run.grid;
     const RingPath path = ringPath(_terms.cluster, grid.size(), grid.parts, grid.groups);
-    constexpr auto value_bytes = static_cast<std::int64_t>(bytes_per_item);
+    const std::int64_t value_bytes = _run.device.real_bytes;
     const std::size_t forward = forwardMessages(own, part, _samples, value_bytes).size();
     std::size_t index = 0;
     const LayerPlan* behind = nullptr;
@@ -179,7 +176,12 @@ StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, st
   return longest;
 }
 
-CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, bool input_gradient) {
+double sumBytes(const ProgramRun& run) {
+  return asReal(numberBytes(sumPrecision(run.config.strategy), run.device.real_bytes));
+}
+
+CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, std::int64_t real_bytes,
+                        bool input_gradient) {
   CopiedBytes copied;
   const std::vector<std::int64_t> again = recomputations(own.layers, input_gradient);
   std::size_t leaf = 0;
@@ -188,7 +190,7 @@ CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, bool input_grad
     if (!layer->exchange) continue;
     const ExchangePlan& plan = *layer->exchange;
     const ExchangedValues values = valuesOf(plan);
-    const double bytes = asReal(rows) * bytes_per_item;
+    const double bytes = asReal(rows) * asReal(real_bytes);
     // A gather copies all values into their columns. A slice copies this part's range, and so do sums, which
     // are added on arrival.
     const bool gathers = plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce;

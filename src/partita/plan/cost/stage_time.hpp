@@ -33,11 +33,15 @@ struct StageTime {
 /// those of `partOfStage`.
 StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples);
 
-/// Bytes that the exchanges of `own`, a part's plan of a stage, copy in a pass over `rows` samples.
-/// `input_gradient`: does the stage before need it?
+/// Bytes of a number in a sum of gradients.
+double sumBytes(const ProgramRun& run);
+
+/// Bytes that the exchanges of `own`, a part's plan of a stage, copy in a pass over `rows` samples with
+/// values of `real_bytes` bytes. `input_gradient`: does the stage before need it?
 struct CopiedBytes {
   double forward = 0.0, backward = 0.0;
 };
-CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, bool input_gradient);
+CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, std::int64_t real_bytes,
+                        bool input_gradient);
 
 } // namespace partita

@@ -5,7 +5,7 @@
 namespace partita {
 
 StepSums::StepSums(const CostTerms& terms, const ProgramRun& run)
-    : _cluster(terms.cluster), _replicas(run.grid.replicas),
+    : _cluster(terms.cluster), _real_bytes(run.device.real_bytes), _replicas(run.grid.replicas),
       _summing(dividesPlaces(run.config.strategy) ? run.grid.replicas * run.grid.parts : run.grid.replicas),
       _statistics(ringPath(terms.cluster, run.grid.size(), _replicas,
                            std::int64_t{run.grid.groups} * run.grid.parts)),
@@ -28,7 +28,7 @@ Exchange StepSums::gradients(const std::vector<GradientLayer>& layers, const Buc
 Exchange StepSums::norms(const StageTime& stage, double passes) const {
   Exchange norms{ExchangeKind::norm};
   const auto add = [&](double values, double times) {
-    const double bytes = values * bytes_per_item;
+    const double bytes = values * asReal(_real_bytes);
     const Messages messages = allReduce(_replicas, bytes);
     const SumTime time = timeOf(_statistics, _replicas, bytes);
     norms += {ExchangeKind::norm, times * messages.count, times * messages.count * messages.bytes,

@@ -20,6 +20,7 @@ class StepSums {
   SumTime timeOf(const RingPath& path, int ranks, double bytes) const;
 
   const Cluster& _cluster;
+  std::int64_t _real_bytes;
   int _replicas, _summing;          ///< ranks that add up statistics, and gradients
   RingPath _statistics, _gradients; ///< of their rings
 };

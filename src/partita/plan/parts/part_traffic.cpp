@@ -213,16 +213,16 @@ PartTraffic stepTraffic(const RunConfig& config, const Partition& partition, con
 }
 
 std::vector<std::string> trafficNotes(const RunConfig& config, const Partition& partition,
-                                      const GridPlan& grid) {
+                                      const GridPlan& grid, std::int64_t real_bytes) {
   std::vector<std::string> lines;
   if (grid.parts == 1) return lines;
   const auto add = [&lines](const PartTraffic& traffic, const std::string& when) {
     lines.push_back("# parts exchange " + std::to_string(traffic.bytes) + " bytes in " +
                     counted(traffic.messages, "message") + " per " + when);
   };
-  add(stepTraffic(config, partition, grid), "step");
+  add(stepTraffic(config, partition, grid, real_bytes), "step");
   for (const auto& [name, kind] : planOf(config.strategy).otherSteps(config.strategy))
-    add(stepTraffic(config, partition, grid, kind), name);
+    add(stepTraffic(config, partition, grid, kind, real_bytes), name);
   return lines;
 }
 

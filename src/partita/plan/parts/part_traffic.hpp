@@ -46,13 +46,13 @@ enum class StepKind { own_losses, joined, both };
 
 /// The traffic of all ranks together, in a step in which every stage learns once.
 PartTraffic stepTraffic(const RunConfig& config, const Partition& partition, const GridPlan& grid,
-                        StepKind kind, std::int64_t real_bytes = sizeof(float));
+                        StepKind kind, std::int64_t real_bytes);
 /// The same for a training step of the deck's strategy.
 PartTraffic stepTraffic(const RunConfig& config, const Partition& partition, const GridPlan& grid,
-                        std::int64_t real_bytes = sizeof(float));
+                        std::int64_t real_bytes);
 
 /// What the banner says about it, one line per kind of step; none without parts.
 std::vector<std::string> trafficNotes(const RunConfig& config, const Partition& partition,
-                                      const GridPlan& grid);
+                                      const GridPlan& grid, std::int64_t real_bytes);
 
 } // namespace partita

@@ -66,7 +66,8 @@ class HogbatchPlan final : public JointPlan {
     return partita::timedBatches(config);
   }
   std::string course(const StrategySection&) const override { return "workers of one model"; }
-  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override;
+  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid,
+                  std::int64_t real_bytes) const override;
   std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const override {
     const HogbatchSection& s = section.hogbatch;
     return {{"rule", nameOf(s.rule)}, {"merge", nameOf(s.merge)}, {"staleness", nameOf(s.staleness)}};
@@ -109,7 +110,8 @@ void HogbatchPlan::checkStages(const StrategySection& section, const std::vector
   }
 }
 
-PlanNotes HogbatchPlan::notes(const RunConfig& config, const Partition&, const GridPlan& grid) const {
+PlanNotes HogbatchPlan::notes(const RunConfig& config, const Partition&, const GridPlan& grid,
+                              std::int64_t) const {
   PlanNotes notes;
   const HogbatchSection& s = config.strategy.hogbatch;
   if (!s.replay.empty()) return notes;

@@ -45,8 +45,9 @@ class LocalSgdPlan final : public JointPlan {
   bool streamsKeptStates() const override { return true; }
   std::string course(const StrategySection&) const override { return "replicas that meet"; }
 
-  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override {
-    PlanNotes notes = JointPlan::notes(config, partition, grid);
+  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid,
+                  std::int64_t real_bytes) const override {
+    PlanNotes notes = JointPlan::notes(config, partition, grid, real_bytes);
     const LocalSgdSection& section = config.strategy.local_sgd;
     const std::string every = std::to_string(section.every);
     notes.lines.push_back("# " + counted(grid.replicas, "replica") + ": every " +

@@ -58,12 +58,12 @@ void PipelinePlan::checkStages(const StrategySection& section, const std::vector
   checkParts(section, stages);
 }
 
-PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partition,
-                              const GridPlan& grid) const {
+PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partition, const GridPlan& grid,
+                              std::int64_t real_bytes) const {
   const std::int64_t share = largestShare(config.training.batch, grid.replicas),
                      count = microbatchesOf(config.strategy, share);
   PlanNotes notes;
-  notes.lines = trafficNotes(config, partition, grid);
+  notes.lines = trafficNotes(config, partition, grid, real_bytes);
   if (count > 1 || grid.groups > 1) notes.lines.push_back(microbatchText(config.strategy, share, grid));
   if (grid.groups == 1) return notes;
   const auto microbatches = static_cast<double>(count);

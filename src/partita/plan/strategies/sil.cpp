@@ -291,9 +291,10 @@ class SilPlan final : public StrategyPlan {
 
   std::string course(const StrategySection& section) const override { return nameOf(section.sil.input); }
 
-  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override {
+  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid,
+                  std::int64_t real_bytes) const override {
     PlanNotes notes;
-    notes.lines = trafficNotes(config, partition, grid);
+    notes.lines = trafficNotes(config, partition, grid, real_bytes);
     if (grid.stages == 1) return notes;
     std::array<char, 128> line{};
     std::snprintf(

@@ -106,6 +106,17 @@ TEST_CASE("Sums of gradients include those of heads", "[cost]") {
   CHECK(bytes("") > bytes("loss = \"mse\"\n")); // whose stages have none
 }
 
+TEST_CASE("Sums of gradients include the zeros that pad each tensor", "[cost]") {
+  const auto sums = [](const std::string& strategy) {
+    const CostModel model(costTask(deckOf(strategy, "{ type = \"dense\" }"), {4}, 10, 6400), clusterOf(),
+                          CostMode::exact);
+    return exchangeOf(model.predict(model.task().program->run(2)), ExchangeKind::gradients);
+  };
+  // 40 weights and 10 biases take 64 values each; both go up and down a tree of two replicas.
+  CHECK(sums("kind = \"joint\"\n").bytes == 2 * 512);
+  CHECK(sums("kind = \"sil\"\nstages = 1\n").bytes == 2 * 512);
+}
+
 TEST_CASE("Half of the bytes of a sum over parts are added to own values", "[cost]") {
   Cluster adding = clusterOf();
   adding.seconds_per_reduced_byte = 1e-9;
@@ -246,16 +257,16 @@ TEST_CASE("Replicas that meet every few steps send that part of the parameters",
   Cluster copying = clusterOf();
   copying.seconds_per_copied_byte = 1e-10;
   const ProgramRun run = model.task().program->run(1);
-  const auto parameters = static_cast<double>(run.partition.stages.front().parameters());
+  const auto values = static_cast<double>(run.partition.stages.front().storedValues());
   const Prediction copied =
       modelOf(deckOf("kind = \"local-sgd\"\nevery = 5\n"), copying).predict(CostStrategy::local_sgd, 4);
   CHECK(local.epoch_compute == Approx(model.predict(CostStrategy::data, 4).epoch_compute));
-  CHECK(copied.epoch_compute - local.epoch_compute == Approx(100 * parameters * (7 * 4 / 2.0) * 1e-10 / 5));
+  CHECK(copied.epoch_compute - local.epoch_compute == Approx(100 * values * (7 * 4 / 2.0) * 1e-10 / 5));
   CHECK(local.memory == model.task().program->run(4).memory());
   const std::string nesterov = "kind = \"local-sgd\"\nevery = 5\nouter = \"nesterov\"\n";
   CHECK(modelOf(deckOf(nesterov), copying).predict(CostStrategy::local_sgd, 4).epoch_compute -
             local.epoch_compute ==
-        Approx(100 * parameters * (9 * 4 / 2.0) * 1e-10 / 5));
+        Approx(100 * values * (9 * 4 / 2.0) * 1e-10 / 5));
   const auto statistics = [&](const std::string& strategy, CostStrategy kind) {
     const CostModel with =
         modelOf(deckOf(strategy, "{ type = \"conv2d\", channels = 8 }, { type = \"batch-norm\" }, "

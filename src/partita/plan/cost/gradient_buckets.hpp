@@ -14,7 +14,8 @@ struct BucketRule {
 };
 BucketRule bucketRule(const RunConfig& config);
 
-/// A layer in a training step: seconds of its passes, and bytes of its gradient as sent.
+/// A layer in a training step: seconds of its passes, and bytes of its gradient as sent, with the zeros that
+/// pad each tensor.
 struct GradientLayer {
   double forward = 0.0, backward = 0.0, bytes = 0.0;
 };

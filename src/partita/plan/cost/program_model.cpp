@@ -182,7 +182,7 @@ class ProgramModel {
     const RankTime rank = rankTime(0);
     const Meetings meetings = _plan.meetings(_run.config.strategy);
     const double every = asReal(meetings.every);
-    const double meeting_seconds = // per parameter
+    const double meeting_seconds = // per value
         meetings.copied_values * asReal(_run.device.real_bytes) * _terms.cluster.seconds_per_copied_byte;
     BucketRule rule = bucketRule(_run.config);
     rule.late = false;

@@ -90,7 +90,8 @@ class StageClock {
       const PassTime pass = _terms.kernels.of(kernelShape(*layer), asReal(_samples), input_gradient);
       const double parameters = asReal(layer->parameters()),
                    backward = pass.backward + asReal(repeats) * pass.forward;
-      time.layers.push_back({_slowdown * pass.forward, _slowdown * backward, sumBytes(_run) * parameters});
+      time.layers.push_back(
+          {_slowdown * pass.forward, _slowdown * backward, sumBytes(_run) * asReal(layer->storedValues())});
       time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
       if (_run.grid.replicas > 1) addStatistics(*layer, repeats, input_gradient, time);
       input_gradient = input_gradient || parameters > 0.0;
@@ -118,7 +119,8 @@ class StageClock {
                          _whole.trainEffort(_input_gradient).flops - productFlops(_whole.head) +
                          productFlops(own.head);
     const double seconds = _slowdown * asReal(_samples) * flops * secondsPerFlop(_terms);
-    time.layers.push_back({seconds / 3.0, 2.0 * seconds / 3.0, sumBytes(_run) * parameters});
+    const double bytes = sumBytes(_run) * asReal(own.storedValues()) - time.gradientBytes();
+    time.layers.push_back({seconds / 3.0, 2.0 * seconds / 3.0, bytes});
     time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
   }
 

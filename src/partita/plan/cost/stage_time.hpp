@@ -19,6 +19,7 @@ struct StageTime {
   double forward() const { return copies_forward + sum(&GradientLayer::forward); }
   double backward() const { return copies_backward + sum(&GradientLayer::backward); }
   double compute() const { return forward() + backward(); }
+  double gradientBytes() const { return sum(&GradientLayer::bytes); }
   double exchangeSeconds() const { return exchange_forward + exchange_backward; }
 
  private:

@@ -98,17 +98,15 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   std::snprintf(line.data(), line.size(), "  %s: %.3f ms per step, %.3f ms of it for updates", name.c_str(),
                 1e3 * step, 1e3 * update);
   Log::info(line.data());
-  const std::int64_t parameters = model->partition.stages[0].parameters();
-  const auto batch = static_cast<double>(model->config.training.batch);
   const CostModel costs(costTask(model->config, model->sets.shape, model->sets.classes, 1), cluster,
                         CostMode::exact);
   const double passes = of_ranks(times.step - times.update()) / (1.0 + costs.recomputedShare());
-  return {name,
-          passes / batch,
-          0,
-          parameters,
-          model->config.training.batch,
-          parameters > 0 ? update / static_cast<double>(parameters) : 0.0};
+  NetworkTiming network = networkOf(costs.task());
+  network.deck = name;
+  network.batch = model->config.training.batch;
+  network.seconds_per_sample = passes / static_cast<double>(network.batch);
+  if (network.parameters > 0) network.seconds_per_update = update / static_cast<double>(network.parameters);
+  return network;
 }
 
 /// The layers of a deck alone, whole and divided.

@@ -37,8 +37,7 @@ PlanTask planTask(const std::string& deck, const std::vector<std::string>& overr
   PlanTask plan{loadData(config.data, config.run.seed, Need::labels_only), {}};
   plan.task = costTask(config, plan.sets.shape, plan.sets.classes, plan.sets.train.size(), {sizeof(Real)});
   checkLabels(plan.task.program->output(), plan.sets);
-  plan.task.timing =
-      cluster.timing(std::filesystem::path(deck).stem().string(), plan.task.program->parameters());
+  plan.task.timing = timingOf(plan.task, cluster, std::filesystem::path(deck).stem().string());
   return plan;
 }
 

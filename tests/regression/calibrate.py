@@ -70,7 +70,8 @@ class Calibrations(support.RunTest):
         file, cluster = self.calibrate(DECK)
         (network,) = cluster["network"]
         self.assertEqual(network["deck"], "demo")
-        self.assertEqual((network["parameters"], network["batch"]), (476207, 128))
+        self.assertEqual((network["parameters"], network["batch"], network["precision"]), (476207, 128, "float"))
+        self.assertAlmostEqual(network["flops_per_sample"] / (6 * 476207), 1, delta=0.2)  # without one gradient of inputs
         self.assertGreater(network["seconds_per_update"], 0)
         self.assertEqual(cluster["compute"]["seconds_per_update"], network["seconds_per_update"])
         shapes = {(row["type"], row["rows"], row["inputs"], row["outputs"]) for row in cluster["kernel"]}

@@ -150,9 +150,10 @@ TEST_CASE("Rows of a cluster file that contradict each other are refused", "[cos
       {"message", "bytes = 64\n", "seconds = 1e-6\n", "seconds = 1e-5\n",
        "message[1]: has the same `ranks` and `bytes` as message[0]"},
       {"network", "deck = 'base'\n", "seconds_per_sample = 1e-3\n", "seconds_per_sample = 2e-3\n",
-       "c.toml:4:1: network[1]: has the same `deck` and `parameters` as network[0]"},
+       "c.toml:4:1: network[1]: has the same `deck`, `parameters`, `flops_per_sample` and `precision` as "
+       "network[0]"},
       {"network", "deck = ''\nparameters = 7\n", "batch = 8\n", "batch = 16\n",
-       "network[1]: has the same `deck` and `parameters` as network[0]"},
+       "network[1]: has the same `deck`, `parameters`, `flops_per_sample` and `precision` as network[0]"},
       {"worker", "deck = 'a'\nrank = 1\n", "samples_per_second = 1\n", "samples_per_second = 2\n",
        "worker[1]: has the same `deck` and `rank` as worker[0]"},
       {"kernel", "type = 'dense'\nrows = 8\n", rates, rates,
@@ -173,6 +174,8 @@ TEST_CASE("Rows of a cluster file that differ in a key are accepted", "[cost]") 
       {"message", "bytes = 64\nseconds = 1e-6\n", "ranks = 2\n", "ranks = 4\n", ""},
       {"network", "parameters = 7\n", "deck = 'a'\n", "deck = 'b'\n", ""},
       {"network", "deck = 'a'\n", "parameters = 7\n", "parameters = 8\n", ""},
+      {"network", "deck = 'a'\n", "flops_per_sample = 1e9\n", "flops_per_sample = 2e9\n", ""},
+      {"network", "deck = 'a'\n", "precision = 'float'\n", "precision = 'bf16'\n", ""},
       {"worker", "deck = 'a'\nsamples_per_second = 1\n", "rank = 1\n", "rank = 2\n", ""},
       {"kernel", "type = 'dense'\n" + rates, "inputs = 8\n", "inputs = 9\n", ""},
       {"kernel", "type = 'conv2d'\n" + rates, "window = 1\n", "window = 9\n", ""},
@@ -187,6 +190,36 @@ TEST_CASE("Rows without a key are not also refused as repeated", "[cost]") {
   const std::vector<std::string> errors = errorsOf("[[message]]\nseconds = 1\n[[message]]\nseconds = 1\n");
   REQUIRE(errors.size() == 2);
   for (const std::string& error : errors) CHECK_THAT(error, ContainsSubstring("`bytes` is missing"));
+}
+
+TEST_CASE("The time of a network is that of its own FLOPs and precision", "[cost]") {
+  const Cluster cluster = parseCluster("[[network]]\ndeck = 'small'\nparameters = 7\nseconds_per_sample = 1\n"
+                                       "seconds_per_update = 2\nflops_per_sample = 100\nprecision = 'float'\n"
+                                       "[[network]]\ndeck = 'large'\nparameters = 7\nseconds_per_sample = 5\n"
+                                       "flops_per_sample = 400\nprecision = 'float'\n"
+                                       "[[network]]\ndeck = 'old'\nparameters = 8\nseconds_per_sample = 3\n",
+                                       "c.toml");
+  const auto seconds = [&](const std::string& deck, double flops, const std::string& precision) {
+    return cluster.timing(deck, 7, flops, precision).seconds_per_sample;
+  };
+  CHECK(seconds("", 100, "float") == 1.0);
+  CHECK(seconds("", 400, "float") == 5.0);
+  CHECK(seconds("small", 400, "float") == 5.0); // its images are larger than in the calibration
+  CHECK(seconds("small", 200, "float") == 2.0);
+  CHECK(seconds("large", 200, "float") == 2.5);
+  CHECK(seconds("", 0, "float") == 1.0);
+  CHECK(seconds("", 100, "bf16") == 0.0);
+  CHECK(cluster.timing("small", 7, 100, "bf16").seconds_per_update == 0.0);
+  // A row that does not say what it has holds for all.
+  CHECK(cluster.timing("", 8, 100, "bf16").seconds_per_sample == 3.0);
+  const Cluster read = parseCluster(clusterText(cluster), "again.toml");
+  REQUIRE(read.networks.size() == 3);
+  CHECK(read.networks[1].flops_per_sample == 400.0);
+  CHECK(read.networks[1].precision == "float");
+  CHECK(read.networks[2].flops_per_sample == 0.0);
+  CHECK(read.networks[2].precision.empty());
+  checkOnlyError("[[network]]\ndeck = 'a'\nprecision = 'half'\n", "unknown choice 'half'");
+  checkOnlyError("[[network]]\ndeck = 'a'\nflops_per_sample = -1\n", "is out of range");
 }
 
 TEST_CASE("No row of a written cluster file contradicts another", "[cost]") {

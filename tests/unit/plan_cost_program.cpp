@@ -513,6 +513,36 @@ TEST_CASE("The order of the runs does not change what they refine", "[cost]") {
   CHECK(one.networks[0].seconds_per_sample == Approx(seconds).epsilon(0.01));
 }
 
+TEST_CASE("Other images of a network scale its time, and runs on them get a row of their own", "[cost]") {
+  const std::string layers = "{ type = \"conv2d\", channels = 8, kernel = 3, padding = 1 }, "
+                             "{ type = \"global-average-pool\" }, { type = \"dense\" }";
+  const auto taskOf = [&](std::int64_t extent, Precision precision = Precision::single) {
+    RunConfig deck = deckOf("", layers);
+    deck.run.precision = precision;
+    return costTask(deck, {3, extent, extent}, 10, 6400);
+  };
+  Cluster cluster = clusterOf();
+  cluster.networks.push_back(networkOf(taskOf(16)));
+  cluster.networks[0].seconds_per_sample = 1e-3;
+  const NetworkTiming small = networkOf(taskOf(16)), large = networkOf(taskOf(32));
+  CHECK(small.parameters == large.parameters);
+  CHECK(large.flops_per_sample > 3.9 * small.flops_per_sample);
+  CHECK(timingOf(taskOf(16), cluster).seconds_per_sample == 1e-3);
+  CHECK(timingOf(taskOf(32), cluster).seconds_per_sample ==
+        Approx(1e-3 * large.flops_per_sample / small.flops_per_sample));
+  CHECK(timingOf(taskOf(16, Precision::bf16), cluster).seconds_per_sample == 0.0);
+  const auto evidenceOf = [&](const CostTask& task) {
+    RunEvidence evidence{task, task.program->run(1)};
+    evidence.compute = 64 * 7e-3; // per step
+    return evidence;
+  };
+  refine(cluster, {evidenceOf(taskOf(32)), evidenceOf(taskOf(16, Precision::bf16))});
+  REQUIRE(cluster.networks.size() == 3);
+  CHECK(cluster.networks[0].seconds_per_sample == 1e-3);
+  CHECK(timingOf(taskOf(32), cluster).seconds_per_sample == Approx(7e-3).epsilon(0.01));
+  CHECK(timingOf(taskOf(16, Precision::bf16), cluster).seconds_per_sample == Approx(7e-3).epsilon(0.01));
+}
+
 TEST_CASE("A run with parts costs what its parts compute and send", "[cost][parts]") {
   for (const char* split : {"filter", "channel", "grid", "spatial"}) {
     for (const int parts : {2, 4}) {

@@ -51,7 +51,7 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
   const Cluster cluster = loadCluster(config.run.cluster);
   if (planRunLength(config, sets.train.size()).recovery_steps > 0) return {};
   CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size(), {sizeof(Real)});
-  task.timing = cluster.timing("", task.program->parameters());
+  task.timing = timingOf(task, cluster);
   const Prediction prediction =
       CostModel(task, cluster, CostMode::exact).predict(ProgramRun{config, partition, grid, {sizeof(Real)}});
   StepCost cost;
@@ -70,7 +70,7 @@ std::shared_ptr<const RunForecast> predictedRun(const RunConfig& config, const D
   if (config.run.cluster.empty() || !planOf(config.strategy).atOwnPace() || grid.ranks < 2) return nullptr;
   const Cluster cluster = loadCluster(config.run.cluster);
   CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size(), {sizeof(Real)});
-  task.timing = cluster.timing("", task.program->parameters());
+  task.timing = timingOf(task, cluster);
   return rulesOf(config.strategy).forecast(config, task, "", grid.ranks, cluster);
 }
 

@@ -3,6 +3,8 @@
 #include "partita/plan/cost/layer_cost.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
 
 namespace partita {
 
@@ -12,25 +14,38 @@ const Link& LinkTable::of(std::int64_t ranks) const {
   return rows.back().link;
 }
 
-NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters) const {
-  const auto first = [this](const auto& fits) -> const NetworkTiming* {
-    const auto found = std::find_if(networks.begin(), networks.end(), fits);
-    return found == networks.end() ? nullptr : &*found;
-  };
-  const auto same_size = [=](const NetworkTiming& row) {
+bool NetworkTiming::hasFlops(double flops) const {
+  constexpr double digits = 1e-9; // of the cluster file
+  return flops > 0.0 && std::abs(flops_per_sample - flops) <= digits * flops;
+}
+
+NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters, double flops,
+                              const std::string& precision) const {
+  const auto same_name = [&](const NetworkTiming& row) { return !deck.empty() && row.deck == deck; };
+  const auto same_size = [&](const NetworkTiming& row) {
     return parameters > 0 && row.parameters == parameters;
   };
-  const auto same_name = [&](const NetworkTiming& row) { return !deck.empty() && row.deck == deck; };
-  const NetworkTiming* named =
-      first([&](const auto& one) { return same_name(one) && (one.parameters == 0 || parameters == 0); });
-  const NetworkTiming* row = first([&](const auto& one) { return same_name(one) && same_size(one); });
-  if (row == nullptr) row = first(same_size);
-  if (row == nullptr) row = named;
-  if (row == nullptr) return {};
-  NetworkTiming timing = *row;
+  const auto only_named = [&](const NetworkTiming& row) {
+    return same_name(row) && (row.parameters == 0 || parameters == 0);
+  };
+  const auto fit = [&](const NetworkTiming& row) {
+    return std::make_tuple(!row.differsIn(precision), same_size(row),
+                           !precision.empty() && row.precision == precision, row.hasFlops(flops),
+                           same_name(row));
+  };
+  const NetworkTiming *best = nullptr, *named = nullptr;
+  for (const NetworkTiming& row : networks) {
+    if (only_named(row) && named == nullptr && !row.differsIn(precision)) named = &row;
+    if ((same_size(row) || only_named(row)) && (best == nullptr || fit(row) > fit(*best))) best = &row;
+  }
+  if (best == nullptr) return {};
+  NetworkTiming timing = *best;
+  if (timing.differsIn(precision)) timing.seconds_per_sample = timing.seconds_per_update = 0.0;
   if (named != nullptr && timing.seconds_per_update == 0.0)
     timing.seconds_per_update = named->seconds_per_update;
   if (named != nullptr && timing.spatial_layers == 0) timing.spatial_layers = named->spatial_layers;
+  if (flops > 0.0 && timing.flops_per_sample > 0.0)
+    timing.seconds_per_sample *= flops / timing.flops_per_sample;
   return timing;
 }
 

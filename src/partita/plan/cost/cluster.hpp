@@ -38,6 +38,15 @@ struct NetworkTiming {
   std::int64_t parameters = 0;     ///< finds the network under another name; 0: unknown
   std::int64_t batch = 0;          ///< samples of that step; 0: the batch of the deck in question
   double seconds_per_update = 0.0; ///< of one parameter, by its optimiser; 0: as on average
+  double flops_per_sample = 0.0;   ///< of that step; 0: unknown
+  std::string precision{};         ///< `run/precision` of that step; empty: unknown
+
+  /// Is the step known to be one of as many FLOPs?
+  bool hasFlops(double flops) const;
+  /// Are both known, and different?
+  bool differsIn(const std::string& its_precision) const {
+    return !precision.empty() && !its_precision.empty() && precision != its_precision;
+  }
 };
 
 /// A measured kernel: the forward and the backward pass of a type of layer, with the shape of KernelShape.
@@ -111,8 +120,10 @@ struct Cluster {
   const Link& linkAfter(std::int64_t group, std::int64_t groups, std::int64_t copies) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
   /// What is known about a deck with this many parameters (0: unknown), or about another deck with as many;
-  /// zeros if neither is known.
-  NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;
+  /// zeros if neither is known. If a step has other FLOPs per sample (0: unknown), the time per sample is
+  /// that of the row times their ratio. Times in another precision (empty: unknown) are left out.
+  NetworkTiming timing(const std::string& deck, std::int64_t parameters, double flops_per_sample = 0.0,
+                       const std::string& precision = "") const;
   /// The same for one rank; null if nothing is known.
   const WorkerTiming* worker(const std::string& deck, std::int64_t parameters, std::int64_t rank) const;
 };

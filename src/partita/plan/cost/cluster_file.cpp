@@ -2,6 +2,7 @@
 
 #include "partita/config/files.hpp"
 #include "partita/config/layer_types.hpp"
+#include "partita/config/names.hpp"
 #include "partita/config/section_reader.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
@@ -51,6 +52,14 @@ Section describe(MessageRow& row) {
   return section;
 }
 
+/// A text that must be one of these names.
+Choice oneOf(std::string& text, const std::vector<std::string>& names) {
+  const auto get = [&text, names] {
+    return static_cast<std::size_t>(std::find(names.begin(), names.end(), text) - names.begin());
+  };
+  return {names, get, [&text, names](std::size_t index) { text = names[index]; }};
+}
+
 Section describe(NetworkTiming& row) {
   Section section{"network", ""};
   section.add("deck", &row.deck, "").required = Required::always;
@@ -59,21 +68,14 @@ Section describe(NetworkTiming& row) {
   section.add("spatial_layers", &row.spatial_layers, atLeast(0), "layers", "");
   section.add("batch", &row.batch, atLeast(0), "samples", "");
   section.add("seconds_per_update", &row.seconds_per_update, times, "seconds per parameter", "");
+  section.add("flops_per_sample", &row.flops_per_sample, sizes, "FLOPs", "");
+  section.add("precision", oneOf(row.precision, namesOf<Precision>()), "");
   return section;
-}
-
-/// A text that must be a type of layer.
-Choice layerType(std::string& type) {
-  const std::vector<std::string> names = layerTypes().names();
-  const auto get = [&type, names] {
-    return static_cast<std::size_t>(std::find(names.begin(), names.end(), type) - names.begin());
-  };
-  return {names, get, [&type, names](std::size_t index) { type = names[index]; }};
 }
 
 Section describe(KernelRate& row) {
   Section section{"kernel", ""};
-  section.add("type", layerType(row.type), "").required = Required::always;
+  section.add("type", oneOf(row.type, layerTypes().names()), "").required = Required::always;
   section.add("rows", &row.rows, extents, "rows", "");
   section.add("inputs", &row.inputs, extents, "values", "");
   section.add("outputs", &row.outputs, extents, "values", "");
@@ -165,7 +167,8 @@ class ClusterReader {
     if (node.key == "link") return readRows(node, _links, "`ranks`");
     if (node.key == "staged_link") return readRows(node, _staged, "`ranks`");
     if (node.key == "message") return readRows(node, _messages, "`ranks` and `bytes`");
-    if (node.key == "network") return readRows(node, _cluster.networks, "`deck` and `parameters`");
+    if (node.key == "network")
+      return readRows(node, _cluster.networks, "`deck`, `parameters`, `flops_per_sample` and `precision`");
     if (node.key == "worker") return readRows(node, _cluster.workers, "`deck` and `rank`");
     if (node.key == "kernel")
       return readRows(node, _cluster.kernels, "`type`, `rows`, `inputs`, `outputs` and `window`");

@@ -11,7 +11,7 @@ constexpr std::int64_t most_ranks = 1 << 24; ///< of a cluster; a link with as m
 
 // What tells the rows of a section apart: what they are found by, not what has been measured.
 inline auto identityOf(const NetworkTiming& row) {
-  return std::tuple(row.deck, row.parameters);
+  return std::tuple(row.deck, row.parameters, row.flops_per_sample, row.precision);
 }
 inline auto identityOf(const WorkerTiming& row) {
   return std::tuple(row.deck, row.rank);

@@ -17,7 +17,7 @@ std::string numberText(double value, int digits = 6) {
   return text.data();
 }
 
-/// An extent of a layer: two that differ must not become the same.
+/// Part of what a row is found by: two numbers that differ must not become the same.
 std::string extentText(double value) {
   return numberText(value, 15);
 }
@@ -56,6 +56,19 @@ std::string quotedText(const std::string& text) {
   return quoted + "\"";
 }
 
+std::string networkText(const NetworkTiming& network) {
+  std::string text = "\n[[network]]\ndeck = " + quotedText(network.deck) +
+                     "\nparameters = " + std::to_string(network.parameters) +
+                     "\nseconds_per_sample = " + numberText(network.seconds_per_sample) +
+                     "\nspatial_layers = " + std::to_string(network.spatial_layers) +
+                     "\nbatch = " + std::to_string(network.batch) +
+                     "\nseconds_per_update = " + numberText(network.seconds_per_update) + "\n";
+  if (network.flops_per_sample > 0.0)
+    text += "flops_per_sample = " + extentText(network.flops_per_sample) + "\n";
+  if (!network.precision.empty()) text += "precision = " + quotedText(network.precision) + "\n";
+  return text;
+}
+
 std::string kernelText(const std::vector<KernelRate>& kernels) {
   std::string text;
   for (const KernelRate& kernel : kernels)
@@ -86,13 +99,7 @@ std::string clusterText(const Cluster& cluster) {
       "\n\n[contention]\ndata_filter_inside = " + numberText(phi.data_filter_inside) +
       "\ndata_filter = " + numberText(phi.data_filter) + "\nhalo = " + numberText(phi.halo) +
       "\ngather = " + numberText(phi.gather) + "\nleaders = " + numberText(phi.leaders) + "\n";
-  for (const NetworkTiming& network : distinct(cluster.networks))
-    text += "\n[[network]]\ndeck = " + quotedText(network.deck) +
-            "\nparameters = " + std::to_string(network.parameters) +
-            "\nseconds_per_sample = " + numberText(network.seconds_per_sample) +
-            "\nspatial_layers = " + std::to_string(network.spatial_layers) +
-            "\nbatch = " + std::to_string(network.batch) +
-            "\nseconds_per_update = " + numberText(network.seconds_per_update) + "\n";
+  for (const NetworkTiming& network : distinct(cluster.networks)) text += networkText(network);
   for (const WorkerTiming& worker : distinct(cluster.workers))
     text += "\n[[worker]]\ndeck = " + quotedText(worker.deck) + "\nrank = " + std::to_string(worker.rank) +
             "\noverhead = " + numberText(worker.overhead) +

@@ -66,6 +66,19 @@ CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classe
   return task;
 }
 
+NetworkTiming networkOf(const CostTask& task) {
+  NetworkTiming row;
+  row.parameters = task.program->parameters();
+  row.flops_per_sample = trainingFlops(task.layers);
+  row.precision = nameOf(task.program->deck().run.precision);
+  return row;
+}
+
+NetworkTiming timingOf(const CostTask& task, const Cluster& cluster, const std::string& deck) {
+  const NetworkTiming network = networkOf(task);
+  return cluster.timing(deck, network.parameters, network.flops_per_sample, network.precision);
+}
+
 CostModel::CostModel(CostTask task, Cluster cluster, CostMode mode, PaperForm form)
     : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode), _form(form), _kernels(_cluster) {
   if (mode == CostMode::paper) _task.layers = paperRows(_task.layers);

@@ -29,6 +29,11 @@ struct CostTask {
 CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classes, std::size_t samples,
                   const DeviceKind& device = {});
 
+/// The network of a task as a row of a cluster file, without times.
+NetworkTiming networkOf(const CostTask& task);
+/// What a cluster file says about this network; `deck`: the name of its deck, if it is known.
+NetworkTiming timingOf(const CostTask& task, const Cluster& cluster, const std::string& deck = "");
+
 /// Number of layers between which the network can be cut.
 std::int64_t cuttableLayers(const std::vector<LayerCost>& layers);
 

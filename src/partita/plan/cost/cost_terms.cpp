@@ -95,16 +95,18 @@ RingPath ringPath(const Cluster& cluster, std::int64_t ranks, std::int64_t size,
   return {cluster.links.of(ranks), std::max(1.0, flows / asReal(cluster.node_cables))};
 }
 
-double backwardFlops(const std::vector<LayerCost>& layers, std::size_t row) {
-  return layers[row].weight_flops + (row > firstTrained(layers) ? layers[row].input_flops : 0.0);
+double trainingFlops(const std::vector<LayerCost>& layers) {
+  const std::size_t first = firstTrained(layers);
+  double flops = 0.0;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    flops += layers[i].forward_flops + layers[i].weight_flops + (i > first ? layers[i].input_flops : 0.0);
+  return flops;
 }
 
 double secondsPerFlop(const CostTerms& terms) {
-  double flops = 0.0, seconds = 0.0;
-  for (std::size_t i = 0; i < terms.times.size(); ++i) {
-    flops += terms.task.layers[i].forward_flops + backwardFlops(terms.task.layers, i);
-    seconds += terms.times[i].perSample();
-  }
+  const double flops = trainingFlops(terms.task.layers);
+  double seconds = 0.0;
+  for (const LayerTime& time : terms.times) seconds += time.perSample();
   return flops > 0.0 ? seconds / flops : 0.0;
 }
 

@@ -34,8 +34,8 @@ struct RingPath {
 /// Flows are counted for at most 4096 ranks, because they repeat.
 RingPath ringPath(const Cluster& cluster, std::int64_t ranks, std::int64_t size, std::int64_t stride);
 
-/// FLOPs of the backward pass of a row, per sample.
-double backwardFlops(const std::vector<LayerCost>& layers, std::size_t row);
+/// FLOPs of a training step per sample, without recomputation.
+double trainingFlops(const std::vector<LayerCost>& layers);
 /// Seconds per FLOP on one rank, averaged over the network.
 double secondsPerFlop(const CostTerms& terms);
 

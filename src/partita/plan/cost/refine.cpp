@@ -1,6 +1,7 @@
 #include "partita/plan/cost/refine.hpp"
 
 #include "partita/config/text.hpp"
+#include "partita/plan/cost/cluster_rows.hpp"
 #include "partita/plan/cost/typical.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace partita {
 
@@ -16,7 +18,7 @@ namespace {
 
 CostModel modelOf(const RunEvidence& evidence, const Cluster& cluster) {
   CostTask task = evidence.task;
-  task.timing = cluster.timing("", task.program->parameters());
+  task.timing = timingOf(task, cluster);
   return {task, cluster, CostMode::exact};
 }
 
@@ -37,14 +39,19 @@ double computeFactor(const RunEvidence& evidence, Cluster cluster) {
   return std::max(least, (evidence.compute - (with_update - passes)) / passes);
 }
 
-void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std::vector<std::string>& lines) {
-  struct Found {
-    std::vector<double> before, now; // seconds per sample, which without a row depend on the batch of the run
-    std::vector<double> factors;
-  };
-  std::map<std::int64_t, Found> networks; // by number of parameters
+/// What runs say about one network.
+struct FoundNetwork {
+  NetworkTiming network;
+  std::vector<double> before, now; ///< seconds per sample, which without a row depend on the batch of the run
+  std::vector<double> factors;
+};
+
+std::vector<FoundNetwork> networksOf(const std::vector<RunEvidence>& runs, const Cluster& cluster) {
+  std::map<decltype(identityOf(NetworkTiming())), FoundNetwork> networks;
   for (const RunEvidence& evidence : runs) {
-    Found& found = networks[evidence.task.program->parameters()];
+    const NetworkTiming network = networkOf(evidence.task);
+    FoundNetwork& found = networks[identityOf(network)];
+    found.network = network;
     const CostModel model = modelOf(evidence, cluster);
     double seconds = 0.0;
     for (const LayerTime& time : model.times()) seconds += time.perSample();
@@ -52,22 +59,49 @@ void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
     found.factors.push_back(computeFactor(evidence, cluster));
     found.now.push_back(seconds * found.factors.back());
   }
-  for (const auto& [parameters, found] : networks) {
-    const double now = typical(Typical::median, found.now);
-    std::string name; // a run knows its number of parameters, but not which of several decks it was
-    for (NetworkTiming& row : cluster.networks) {
-      if (row.parameters != parameters) continue;
-      // Samples of another deck with this network may be larger.
-      row.seconds_per_sample = row.seconds_per_sample > 0.0
-                                   ? row.seconds_per_sample * typical(Typical::median, found.factors)
-                                   : now;
+  std::vector<FoundNetwork> list;
+  list.reserve(networks.size());
+  for (auto& [identity, found] : networks) list.push_back(std::move(found));
+  return list;
+}
+
+/// Is it a row of this network, as far as the row says which one it has?
+bool isRowOf(const NetworkTiming& row, const NetworkTiming& network) {
+  return row.parameters == network.parameters && !row.differsIn(network.precision) &&
+         (row.flops_per_sample == 0.0 || row.hasFlops(network.flops_per_sample));
+}
+
+/// Samples of another deck with this network may be larger, so a time changes by a factor.
+void refineRow(NetworkTiming& row, const std::vector<FoundNetwork>& networks) {
+  std::vector<double> factors, now;
+  for (const FoundNetwork& found : networks) {
+    if (!isRowOf(row, found.network)) continue;
+    factors.insert(factors.end(), found.factors.begin(), found.factors.end());
+    now.insert(now.end(), found.now.begin(), found.now.end());
+  }
+  if (factors.empty()) return;
+  row.seconds_per_sample = row.seconds_per_sample > 0.0
+                               ? row.seconds_per_sample * typical(Typical::median, factors)
+                               : typical(Typical::median, now);
+}
+
+void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std::vector<std::string>& lines) {
+  std::vector<FoundNetwork> networks = networksOf(runs, cluster);
+  for (NetworkTiming& row : cluster.networks) refineRow(row, networks);
+  for (FoundNetwork& found : networks) {
+    NetworkTiming& network = found.network;
+    network.seconds_per_sample = typical(Typical::median, found.now);
+    bool is_new = true;
+    std::string name; // a run knows its network, but not which of several decks it was
+    for (const NetworkTiming& row : cluster.networks) {
+      if (!isRowOf(row, network)) continue;
+      is_new = false;
       name += (name.empty() || row.deck.empty() ? "" : ", ") + row.deck;
     }
-    if (name.empty()) name = std::to_string(parameters) + " parameters";
-    if (cluster.timing("", parameters).parameters != parameters)
-      cluster.networks.push_back(NetworkTiming{"", now, 0, parameters});
+    if (name.empty()) name = std::to_string(network.parameters) + " parameters";
+    if (is_new) cluster.networks.push_back(network);
     lines.push_back(lineOf("network " + name + ", seconds per sample", typical(Typical::median, found.before),
-                           now, found.now.size()));
+                           network.seconds_per_sample, found.now.size()));
   }
 }
 

@@ -16,10 +16,10 @@ struct RunEvidence {
 };
 
 /// Changes a cluster so that its predictions agree with runs. It adapts the seconds per sample of
-/// each network. If ranks have waited longer for sums than predicted, it adapts the fraction of
-/// messages that computing hides. If they have waited less, or longer than the messages take, it
-/// adapts the times of messages. If runs disagree, the median counts. Returns the changes, one per
-/// line.
+/// each network, and adds a row for one of other FLOPs or another precision. If ranks have waited longer for
+/// sums than predicted, it adapts the fraction of messages that computing hides. If they have waited less, or
+/// longer than the messages take, it adapts the times of messages. If runs disagree, the median counts.
+/// Returns the changes, one per line.
 std::vector<std::string> refine(Cluster& cluster, const std::vector<RunEvidence>& runs);
 
 } // namespace partita

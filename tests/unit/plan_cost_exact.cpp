@@ -548,6 +548,31 @@ TEST_CASE("What cannot run is refused with its reason", "[cost]") {
   CHECK(reason(vgg_paper, CostStrategy::spatial, 14 * 14 + 1) == "more_ranks_than_places");
   CHECK(reason(vgg, CostStrategy::spatial, 14) == "none");
   CHECK(reason(vgg, CostStrategy::spatial, 224 * 224 + 1) == "more_ranks_than_places");
+  // Halos of three places: in paper mode a block of 16 x 16 / p places must not be smaller.
+  const Network wide = planOf(
+      "{ type = \"conv2d\", channels = 4, kernel = 7, padding = 3 }, { type = \"dense\" }", {3, 16, 16}, 10);
+  const auto wide_paper = [&](CostStrategy strategy, int ranks) {
+    return reason(CostModel(taskOf(wide, 8), clusterOf(ranks), CostMode::paper), strategy, ranks);
+  };
+  CHECK(wide_paper(CostStrategy::spatial, 28) == "none");
+  CHECK(wide_paper(CostStrategy::spatial, 29) == "slab_smaller_than_halo");
+  CHECK(wide_paper(CostStrategy::spatial, 257) == "more_ranks_than_places");
+  CHECK(wide_paper(CostStrategy::data_spatial, 5) == "none");
+  CHECK(wide_paper(CostStrategy::data_spatial, 6) == "slab_smaller_than_halo");
+  CHECK(wide_paper(CostStrategy::data_spatial, 17) == "more_ranks_than_places");
+  CHECK(reason(CostModel(taskOf(wide, 8), clusterOf(4), CostMode::exact), CostStrategy::spatial, 16) ==
+        "none");
+  // Ten rows of outputs on three ranks: windows of the last one see only padding. Any halo is possible there.
+  const CostModel padded(
+      taskOf(planOf("{ type = \"conv2d\", channels = 4, kernel = 1, padding = 3 }, { type = \"dense\" }",
+                    {3, 4, 4}, 10),
+             8),
+      clusterOf(4), CostMode::exact);
+  CHECK(reason(padded, CostStrategy::spatial, 2) == "none");
+  CHECK(reason(padded, CostStrategy::spatial, 3) == "refused_by_train");
+  CHECK(padded.predict(CostStrategy::spatial, 3).detail.find("no layer of the network can be shared") !=
+        std::string::npos);
+  CHECK(reason(padded, CostStrategy::spatial, 17) == "more_ranks_than_places");
   const CostModel dense(taskOf(networks().back(), 8), clusterOf(4), CostMode::exact);
   CHECK(reason(dense, CostStrategy::spatial, 2) == "nothing_to_divide");
   CHECK(reason(dense, CostStrategy::filter, 10) == "none");

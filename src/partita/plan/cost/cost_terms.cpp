@@ -135,16 +135,25 @@ bool hasWindows(const LayerCost& layer) {
   return layer.windows && (layer.work == LayerWork::convolution || layer.work == LayerWork::pooling);
 }
 
-/// Are there rows with windows, and enough places along an axis for all parts?
+/// Can a grid divide the places of a row's input and output, from an axis on, among so many parts?
+bool hasPlacesFor(const LayerCost& layer, std::int64_t parts, std::size_t axis = 1) {
+  if (axis == layer.in.size()) return parts == 1;
+  const std::int64_t most = std::min({parts, layer.in[axis], layer.out[axis]});
+  for (std::int64_t ranges = 1; ranges <= most; ++ranges)
+    if (parts % ranges == 0 && hasPlacesFor(layer, parts / ranges, axis + 1)) return true;
+  return false;
+}
+
+/// Are there rows with windows, and enough places for all parts?
 Obstacle placesObstacle(const std::vector<LayerCost>& layers, std::int64_t parts) {
   bool windows = false, enough = false;
   for (const LayerCost& layer : layers) {
-    windows = windows || hasWindows(layer);
-    for (std::size_t axis = 1; hasWindows(layer) && axis < layer.in.size(); ++axis)
-      enough = enough || (layer.in[axis] >= parts && layer.out[axis] >= parts);
+    if (!hasWindows(layer)) continue;
+    windows = true;
+    enough = enough || hasPlacesFor(layer, parts);
   }
   if (!windows) return Obstacle::nothing_to_divide;
-  return enough ? Obstacle::slab_smaller_than_halo : Obstacle::more_ranks_than_places;
+  return enough ? Obstacle::refused_by_train : Obstacle::more_ranks_than_places;
 }
 
 } // namespace

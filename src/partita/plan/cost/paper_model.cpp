@@ -1,8 +1,8 @@
 #include "partita/plan/cost/cost_terms.hpp"
+#include "partita/plan/parts/flow.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 namespace partita {
@@ -198,14 +198,21 @@ class PaperModel {
   double _seconds = 0.0, _update = 0.0; ///< of a sample, and of a step
 };
 
-/// The smallest number of places of a divided output, or of its places along the first axis.
-std::int64_t fewestPlaces(const CostTask& task, bool first_axis_only) {
-  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+/// Has a divided output fewer places than there are parts, or has a part fewer than its halo reaches,
+/// floor((K - 1) / 2) along each axis? Only the first axis counts if no other one is divided.
+Obstacle blockObstacle(const CostTask& task, std::int64_t parts, bool first_axis_only) {
+  Obstacle found = Obstacle::none;
   for (const std::size_t i : spatialRows(task)) {
-    const Shape& out = task.layers[i].out;
-    fewest = std::min(fewest, first_axis_only ? out[1] : valuesOf(out) / out[0]);
+    const LayerCost& row = task.layers[i];
+    std::int64_t places = 1, halo = 1;
+    for (std::size_t axis = 1; axis < (first_axis_only ? 2 : row.out.size()); ++axis) {
+      places *= row.out[axis];
+      halo *= std::max<std::int64_t>(1, (row.windows->kernel[placeAxis(row.out, axis)] - 1) / 2);
+    }
+    if (parts > places) return Obstacle::more_ranks_than_places;
+    if (parts * halo > places) found = Obstacle::slab_smaller_than_halo;
   }
-  return fewest;
+  return found;
 }
 
 /// Are there fewer filters, or input channels of a layer that sums over them, than parts?
@@ -228,9 +235,7 @@ Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction) {
   if (!prediction.split || parts == 1) return Obstacle::none;
   if (*prediction.split != Split::spatial) return channelObstacle(terms.task, *prediction.split, parts);
   if (spatialRows(terms.task).empty()) return Obstacle::nothing_to_divide;
-  const bool first_axis_only = formOf(prediction.strategy).replicas;
-  return parts > fewestPlaces(terms.task, first_axis_only) ? Obstacle::more_ranks_than_places
-                                                           : Obstacle::none;
+  return blockObstacle(terms.task, parts, formOf(prediction.strategy).replicas);
 }
 
 void predictPaper(const CostTerms& terms, const PaperForm& form, Prediction& prediction) {

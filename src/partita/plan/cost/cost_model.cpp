@@ -79,8 +79,8 @@ NetworkTiming timingOf(const CostTask& task, const Cluster& cluster, const std::
   return cluster.timing(deck, network.parameters, network.flops_per_sample, network.precision);
 }
 
-CostModel::CostModel(CostTask task, Cluster cluster, CostMode mode, PaperForm form)
-    : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode), _form(form), _kernels(_cluster) {
+CostModel::CostModel(CostTask task, Cluster cluster, CostMode mode)
+    : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode), _kernels(_cluster) {
   if (mode == CostMode::paper) _task.layers = paperRows(_task.layers);
   if (_task.timing.seconds_per_update > 0.0) _cluster.seconds_per_update = _task.timing.seconds_per_update;
   _times = mode == CostMode::paper ? paperTimes(_task, _cluster) : exactTimes();
@@ -188,7 +188,7 @@ void CostModel::fill(Prediction& prediction) const {
   if (obstacle == Obstacle::none && _mode == CostMode::paper) obstacle = paperObstacle(terms(), prediction);
   if (obstacle != Obstacle::none) return refuse(prediction, obstacle);
   if (_mode == CostMode::paper)
-    predictPaper(terms(), _form, prediction);
+    predictPaper(terms(), prediction);
   else
     predictPlan(prediction);
   checkMemory(prediction);

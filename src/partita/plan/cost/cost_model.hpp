@@ -46,22 +46,13 @@ struct LayerTime {
 
 constexpr double bytes_per_item = 4.0; ///< of the paper: delta
 
-/// Choices that paper mode leaves open.
-struct PaperForm {
-  /// data+spatial: a single ring for gradients and halos as in `spatial`, without a gather, instead of the
-  /// authors' program.
-  bool flat_data_spatial = false;
-  /// data+spatial: count the computation after the last divided layer, which the authors' program leaves out.
-  bool counts_tail = false;
-};
-
 struct CostTerms;
 
 /// The cost model of ParaDL (Kahira, Nguyen et al., HPDC 2021, arXiv 2104.09075) for one network, cluster and
 /// mode.
 class CostModel {
  public:
-  CostModel(CostTask task, Cluster cluster, CostMode mode, PaperForm form = {});
+  CostModel(CostTask task, Cluster cluster, CostMode mode);
 
   /// Does the mode have this strategy? The paper has neither grids nor this program's own strategies.
   bool has(CostStrategy strategy) const;
@@ -93,7 +84,6 @@ class CostModel {
   CostTask _task;
   Cluster _cluster;
   CostMode _mode;
-  PaperForm _form;
   KernelTimes _kernels;
   std::vector<LayerTime> _times;
 };

@@ -47,7 +47,7 @@ std::vector<std::int64_t> stagesOfRows(const CostTerms& terms, std::int64_t stag
 std::int64_t segmentsOf(const CostTask& task, std::int64_t stages);
 
 /// Fills in times, exchanges and memory by the equations of the paper. Obstacles have been checked before.
-void predictPaper(const CostTerms& terms, const PaperForm& form, Prediction& prediction);
+void predictPaper(const CostTerms& terms, Prediction& prediction);
 /// The obstacle of a strategy in paper mode, apart from memory.
 Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction);
 /// Exact mode: fills in the same for a plan of this program.

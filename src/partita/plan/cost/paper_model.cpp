@@ -13,8 +13,8 @@ namespace {
 /// table has no row. D, B, I, p, S, |x|, |y|, |w|, delta are as there; phi are the factors of `Contention`.
 class PaperModel {
  public:
-  PaperModel(const CostTerms& terms, const PaperForm& form, Prediction& prediction)
-      : _terms(terms), _rows(terms.task.layers), _times(terms.times), _form(form), _prediction(prediction),
+  PaperModel(const CostTerms& terms, Prediction& prediction)
+      : _terms(terms), _rows(terms.task.layers), _times(terms.times), _prediction(prediction),
         _d(terms.task.samples), _b(prediction.batch), _p(static_cast<double>(prediction.ranks)),
         _p1(static_cast<double>(prediction.grid.replicas)), _p2(static_cast<double>(prediction.grid.parts)),
         _w(sumOf(_rows, &LayerCost::weights)) {
@@ -40,7 +40,7 @@ class PaperModel {
     case CostStrategy::data_filter:
       return dataFilter();
     case CostStrategy::data_spatial:
-      return _form.flat_data_spatial ? spatial() : dataSpatial();
+      return dataSpatial();
     default:
       return serial();
     }
@@ -77,18 +77,18 @@ class PaperModel {
   }
 
   /// Halos of two neighbours, in the forward and in the backward pass.
-  void addHalos(double samples) {
+  void addHalos() {
     for (const std::size_t i : spatialRows(_terms.task)) {
       const LayerCost& row = _rows[i];
       if (!hasHalo(row) || _p2 == 1.0) continue; // a rank without neighbours sends nothing
-      const double bytes = samples * (planeOf(row, row.in) + planeOf(row, row.out)) * bytes_per_item;
+      const double bytes = _b * (planeOf(row, row.in) + planeOf(row, row.out)) * bytes_per_item;
       _prediction.add(ExchangeKind::halo, {4.0, bytes / 2.0}, link(_p));
     }
   }
 
   void spatial() {
     data();
-    addHalos(_b / _p1);
+    addHalos();
     _prediction.memory = memoryOf(_b * _xy / _p + _w);
   }
 
@@ -160,7 +160,7 @@ class PaperModel {
     double seconds = 0.0, items = _w;
     for (std::size_t i = 0; i < _rows.size(); ++i) {
       const double share = divided.count(i) > 0 ? 1.0 / _p2 : 1.0;
-      const bool counts = _form.counts_tail || _p2 == 1.0 || rows.empty() || i <= rows.back();
+      const bool counts = _p2 == 1.0 || rows.empty() || i <= rows.back();
       if (counts) seconds += _times[i].perSample() * share;
       if (!_rows[i].in_place) items += samples * (_rows[i].inputs + _rows[i].outputs) * share;
     }
@@ -191,7 +191,6 @@ class PaperModel {
   const CostTerms& _terms;
   const std::vector<LayerCost>& _rows;
   const std::vector<LayerTime>& _times;
-  const PaperForm& _form;
   Prediction& _prediction;
   double _d, _b, _p, _p1, _p2, _w;
   double _xy = 0.0;                     ///< sum of |x| + |y|
@@ -238,8 +237,8 @@ Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction) {
   return blockObstacle(terms.task, parts, formOf(prediction.strategy).replicas);
 }
 
-void predictPaper(const CostTerms& terms, const PaperForm& form, Prediction& prediction) {
-  PaperModel(terms, form, prediction).fill();
+void predictPaper(const CostTerms& terms, Prediction& prediction) {
+  PaperModel(terms, prediction).fill();
 }
 
 } // namespace partita

@@ -3,6 +3,7 @@
 #include "partita/comm/gradient_reducer.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/message.hpp"
+#include "partita/comm/part_exchange.hpp"
 #include "partita/comm/rank_places.hpp"
 #include "partita/comm/ring_time.hpp"
 #include "partita/comm/wait_times.hpp"
@@ -91,6 +92,29 @@ TEST_CASE("Ranks of a ring that take turns all compute equally often, with and w
   CHECK(seconds > 0.0);
   CHECK(computed > 4);
   CHECK(everyone().maximum(computed) == everyone().minimum(computed));
+}
+
+TEST_CASE("Slow links delay messages of parts and the steps of a timed ring", "[comm][parts]") {
+  const int ranks = everyone().size();
+  if (ranks == 1) return;
+  constexpr double latency = 4e-3;
+  const LinkScope slow({latency, 0.0, 0.0, 1});
+  CHECK(ringStepSeconds(everyone(), ranks, 64) > 0.99 * latency);
+  Traffic traffic;
+  PartExchange parts(everyone(), MessagePaths().messages, traffic);
+  const Vector values("partita::test::values", 3 * static_cast<std::size_t>(ranks));
+  const auto host = Kokkos::create_mirror_view(values);
+  for (int i = 0; i < 3; ++i) host(3 * everyone().rank() + i) = static_cast<Real>(everyone().rank());
+  Kokkos::deep_copy(values, host);
+  everyone().barrier();
+  const double begin = linkSeconds();
+  parts.gather(ExecSpace(), values);
+  CHECK(everyone().maximum(linkSeconds() - begin) >
+        0.99 * (ranks - 1) * latency); // one message after another
+  Kokkos::deep_copy(host, values);
+  for (int rank = 0; rank < ranks; ++rank)
+    for (int i = 0; i < 3; ++i) CHECK(host(3 * rank + i) == static_cast<Real>(rank));
+  CHECK(traffic.part_messages == ranks - 1);
 }
 
 TEST_CASE("A mistake found on one rank reaches all", "[comm]") {

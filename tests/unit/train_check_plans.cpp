@@ -46,6 +46,15 @@ const std::string over_replicas =
 
 } // namespace
 
+TEST_CASE("The largest message may be one of parts", "[train][parts]") {
+  const RunConfig config = deckWith(
+      {"strategy/kind=joint", "strategy/parts=2", "strategy/split=filter",
+       R"(network/layers=[{ type = "dense", units = 8 }, { type = "dense", units = 8 }, { type = "dense" }])"});
+  const Partition partition = planPartition(config, planNetwork(config.network, {16}, 4), 4);
+  // Half of the eight outputs of a layer, for 16 samples.
+  CHECK(largestMessage(config, partition, planGrid(config.strategy, partition, 2)) == 16 * 4);
+}
+
 TEST_CASE("Batch norm of single values is refused", "[train]") {
   const std::string single = batch_norm + "would have a single value per channel at a time; use a larger "
                                           "training/batch, or fewer replicas or microbatches";

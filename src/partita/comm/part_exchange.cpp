@@ -58,7 +58,7 @@ void copyColumns(const ExecSpace& space, const Real* from, std::int64_t from_col
 }
 
 PartExchange::PartExchange(const Communicator& parts, MessagePath path, Traffic& traffic)
-    : _parts(parts), _path(path), _traffic(traffic) {}
+    : _parts(parts), _path(path), _traffic(traffic), _arrivals(parts) {}
 
 PartExchange::Ring PartExchange::ringOf(const PartRing& ring) const {
   const int place = (_parts.rank() - ring.first) / ring.stride;
@@ -103,15 +103,18 @@ void PartExchange::post(const ExecSpace& space, const char* what, const std::vec
     if (piece.count == 0) continue;
     PARTITA_MPI(MPI_Irecv(staged ? received : piece.values, mpiCount(piece.count), mpiType<Real>(),
                           piece.peer, tag, _parts.get(), start(WaitedFor::Kind::message, piece)));
+    _arrivals.posted(piece.peer, what);
     if (staged) received += piece.count;
   }
   for (const Piece& piece : out) {
     if (piece.count == 0) continue;
     PARTITA_MPI(MPI_Isend(staged ? sent : piece.values, mpiCount(piece.count), mpiType<Real>(), piece.peer,
                           tag, _parts.get(), start(WaitedFor::Kind::taker, piece)));
+    const std::int64_t bytes = piece.count * static_cast<std::int64_t>(sizeof(Real));
+    _arrivals.sent(piece.peer, bytes, what);
     if (staged) sent += piece.count;
     if (!_counts) continue;
-    _traffic.between_parts += piece.count * static_cast<std::int64_t>(sizeof(Real));
+    _traffic.between_parts += bytes;
     ++_traffic.part_messages;
   }
   _arriving = std::move(in);
@@ -124,6 +127,7 @@ void PartExchange::letMove() {
 void PartExchange::complete(const ExecSpace& space) {
   for (Request& request : _requests) request.wait();
   _requests.clear();
+  _arrivals.wait();
   if (_path != MessagePath::staged) return;
   const Real* received = _in.data();
   for (const Piece& piece : _arriving) {

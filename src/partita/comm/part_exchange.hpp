@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/arrival_times.hpp"
 #include "partita/comm/message_path.hpp"
 #include "partita/comm/traffic.hpp"
 #include "partita/comm/wait.hpp"
@@ -90,6 +91,7 @@ class PartExchange {
   bool _counts = true;
   PinnedVector _out, _in; ///< where messages are staged; they grow to the largest messages
   std::vector<Request> _requests;
+  ArrivalTimes _arrivals;
   std::vector<Piece> _arriving;
   Vector _few; ///< for sums of a few values
 };

@@ -1,5 +1,6 @@
 #include "partita/comm/ring_time.hpp"
 
+#include "partita/comm/arrival_times.hpp"
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
 #include "partita/core/clock.hpp"
@@ -51,19 +52,22 @@ class MessageMemory {
 };
 
 void startExchange(const Communicator& world, const RingPlace& place, const char* sent, char* received,
-                   int count, Request& in, Request& out) {
+                   int count, Request& in, Request& out, ArrivalTimes& arrivals) {
   constexpr int tag = static_cast<int>(Tag::ring);
   PARTITA_MPI(MPI_Irecv(received, count, MPI_BYTE, place.last, tag, world.get(),
                         in.start({WaitedFor::Kind::message, "ring", place.last_in_job})));
   PARTITA_MPI(MPI_Isend(sent, count, MPI_BYTE, place.next, tag, world.get(),
                         out.start({WaitedFor::Kind::taker, "ring", place.next_in_job})));
+  arrivals.posted(place.last, "ring");
+  arrivals.sent(place.next, count, "ring");
 }
 
 /// Steps of a ring on this rank.
 class Ring {
  public:
   Ring(const Communicator& world, int size, std::int64_t bytes)
-      : _world(world), _place(world, size), _count(mpiCount(bytes)), _out(bytes), _in(bytes) {
+      : _world(world), _place(world, size), _count(mpiCount(bytes)), _out(bytes), _in(bytes),
+        _arrivals(world) {
     PARTITA_REQUIRE(size >= 2 && size <= world.size(), "a ring has two or more of the ranks");
   }
 
@@ -83,15 +87,17 @@ class Ring {
   /// Waits as training does, which leaves the core to other ranks.
   void exchange() {
     Request in, out;
-    startExchange(_world, _place, _out.next(), _in.next(), _count, in, out);
+    startExchange(_world, _place, _out.next(), _in.next(), _count, in, out, _arrivals);
     in.wait();
     out.wait();
+    _arrivals.wait();
   }
 
   const Communicator& _world;
   RingPlace _place;
   int _count;
   MessageMemory _out, _in;
+  ArrivalTimes _arrivals;
 };
 
 /// One call on the slowest rank.
@@ -153,10 +159,11 @@ double ringOverlap(const Communicator& world, int size, std::int64_t bytes, bool
   const RingPlace place(world, size);
   const int count = mpiCount(bytes);
   MessageMemory out(bytes), in(bytes);
+  ArrivalTimes arrivals(world);
   const auto once = [&](bool sends, int calls) {
     std::array<Request, 2> requests;
     if (sends && place.whole)
-      startExchange(world, place, out.next(), in.next(), count, requests[0], requests[1]);
+      startExchange(world, place, out.next(), in.next(), count, requests[0], requests[1], arrivals);
     for (int call = 0; call < calls; ++call) {
       compute();
       for (Request& request : requests)
@@ -164,6 +171,7 @@ double ringOverlap(const Communicator& world, int size, std::int64_t bytes, bool
     }
     for (Request& request : requests)
       if (request.underWay()) request.wait();
+    arrivals.wait();
   };
   const auto seconds = [&](bool sends, int calls) {
     const auto run = [&] { once(sends, calls); };

@@ -29,6 +29,7 @@ enum class Tag : int {
   result = 21,     ///< of this work
   model = 22,      ///< the parameters of such workers, or changes to them, between nodes
   sum = 23,        ///< parts of gradients that replicas add up
+  arrival = 24,    ///< when the message before it arrives on an emulated slow link
 };
 constexpr int tag_count = 32;
 

@@ -9,6 +9,8 @@
 #include "partita/data/load_data.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/running_statistics.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -131,8 +133,15 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
 
 double largestMessage(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   double most = largestActivation(config, partition, grid);
-  for (const StagePlan& stage : partition.stages)
+  const std::int64_t rows =
+      planOf(config.strategy).passRows(config.strategy, config.training.batch, grid.replicas);
+  for (const StagePlan& stage : partition.stages) {
     if (grid.replicas > 1) most = std::max(most, static_cast<double>(stage.mostParameters()));
+    if (grid.parts == 1) continue;
+    const StagePlan own = partOfStage(stage, config.strategy, 0);
+    for (const PartMessage& message : partMessages(own, 0, rows, 1, !stage.first())) // a byte per value
+      most = std::max(most, static_cast<double>(message.bytes));
+  }
   return most;
 }
 

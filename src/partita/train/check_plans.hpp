@@ -19,8 +19,8 @@ void checkLabels(const Shape& output, const DataSets& sets);
 void checkTraining(const RunConfig& config, const DataSets& sets, const Partition& partition,
                    const GridPlan& grid);
 
-/// Number of values in the largest message during training: between stages, or in the sum of a layer's
-/// gradient.
+/// Number of values in the largest message during training: between stages or parts, or in the sum of a
+/// layer's gradient.
 double largestMessage(const RunConfig& config, const Partition& partition, const GridPlan& grid);
 
 /// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos. Also

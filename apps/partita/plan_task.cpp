@@ -67,10 +67,12 @@ void showCommand(std::int64_t ranks, const std::string& deck) {
 JsonObject jsonOf(const Prediction& prediction) {
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   const auto time = [&](double seconds) { return prediction.hasTimes() ? seconds : unknown; };
-  JsonObject communication, hidden, object;
+  JsonObject communication, hidden, messages, bytes, object;
   for (const Exchange& exchange : prediction.exchanges) {
     communication.add(nameOf(exchange.kind), prediction.steps * exchange.seconds);
     hidden.add(nameOf(exchange.kind), prediction.steps * exchange.hidden);
+    messages.add(nameOf(exchange.kind), exchange.messages);
+    bytes.add(nameOf(exchange.kind), exchange.bytes);
   }
   object.add("strategy", nameOf(prediction.strategy));
   object.add("split", splitName(prediction.split));
@@ -84,10 +86,16 @@ JsonObject jsonOf(const Prediction& prediction) {
   object.add("step_s", time(prediction.stepSeconds()));
   object.add("epoch_s", time(prediction.epochSeconds()));
   object.add("epoch_compute_s", time(prediction.epoch_compute));
+  object.add("epoch_forward_s", time(prediction.steps * prediction.busy.forward));
+  object.add("epoch_backward_s", time(prediction.steps * prediction.busy.backward));
+  object.add("epoch_update_s", time(prediction.steps * prediction.busy.update));
   object.add("epoch_communication_s", time(prediction.epochCommunication()));
   object.add("communication", communication);
   object.add("hidden", hidden);
+  object.add("step_messages", messages);
+  object.add("step_bytes", bytes);
   object.add("memory_bytes", time(prediction.memory));
+  object.add("node_hours", time(prediction.nodeHours()));
   object.add("limiter", prediction.limiter());
   return object;
 }

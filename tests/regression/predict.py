@@ -10,7 +10,8 @@ from support import DECKS, run
 CLUSTERS = DECKS.parent / "clusters"
 ABCI = ("--cluster", CLUSTERS / "abci.toml")
 KEYS = ["strategy", "split", "ranks", "stages", "replicas", "parts", "feasible", "reason", "detail", "step_s", "epoch_s",
-        "epoch_compute_s", "epoch_communication_s", "communication", "hidden", "memory_bytes", "limiter"]
+        "epoch_compute_s", "epoch_forward_s", "epoch_backward_s", "epoch_update_s", "epoch_communication_s", "communication",
+        "hidden", "step_messages", "step_bytes", "memory_bytes", "node_hours", "limiter"]
 PAPER = ["serial", "data", "spatial", "filter", "channel", "pipeline", "data+filter", "data+spatial"]
 EXACT = ["serial", "data", "spatial", "filter", "channel", "grid", "pipeline", "data+filter", "data+spatial", "data+grid",
          "pipeline-message-driven", "pipeline-1f1b", "pipeline-1f1b-eager", "pipeline-gpipe",
@@ -58,11 +59,41 @@ class Predictions(support.RunTest):
                 self.assertGreater(row["step_s"], 0)
                 self.assertGreater(row["memory_bytes"], 0)
                 self.assertIn(row["limiter"], ["compute", *row["communication"]])
+                self.check_terms(row)
             else:
                 self.assertEqual(row["limiter"], row["reason"])
         reasons = {row["reason"] for row in rows}
         self.assertLessEqual({"more_ranks_than_one", "more_ranks_than_batch", "more_ranks_than_filters",
                               "more_ranks_than_channels", "more_ranks_than_layers"}, reasons)
+
+    def check_terms(self, row):
+        """The rest of the computing time is that in which stages wait for others."""
+        busy = row["epoch_forward_s"] + row["epoch_backward_s"] + row["epoch_update_s"]
+        self.assertLessEqual(busy, row["epoch_compute_s"] * (1 + 1e-9))
+        if row["stages"] == 1:
+            self.assertAlmostEqual(busy / row["epoch_compute_s"], 1, places=9)
+        self.assertGreater(min(row["epoch_forward_s"], row["epoch_backward_s"]), 0)
+        for key in ("hidden", "step_messages", "step_bytes"):
+            self.assertEqual(list(row[key]), list(row["communication"]))
+        for kind, count in row["step_messages"].items():
+            self.assertGreater(count, 0)
+            self.assertGreater(row["step_bytes"][kind], 0)
+
+    def test_traffic_and_hours(self):
+        deck = (self.deck, support.IMAGES, "strategy/kind=joint", "strategy/cuts=flops", "strategy/replicas=0",
+                "strategy/parts=2", "strategy/split=filter")
+        parts, replicas = self.predict(*deck, "--strategy", "filter,data", "--ranks", 2)
+        result = run("train", *deck, "-n", "--ranks", 2)
+        self.assertDone(result)
+        planned = re.search(r"# parts exchange (\d+) bytes in (\d+) messages per step", result.stdout)
+        for key, both in (("step_bytes", planned[1]), ("step_messages", planned[2])):
+            self.assertEqual(2 * sum(parts[key].values()), int(both))  # both parts send the same
+        self.assertEqual(list(replicas["step_bytes"]), ["gradients", "norm"])
+        cluster = self.write("nodes.toml", "[node]\nranks = 2\n")
+        for ranks, nodes in ((1, 1), (2, 1), (4, 2)):
+            for length, steps in (("run/epochs=3", 3 * 15), ("run/steps=7", 7)):
+                row, = self.predict(self.deck, length, "--cluster", cluster, "--strategy", "data", "--ranks", ranks)
+                self.assertAlmostEqual(row["node_hours"] / (nodes * steps * row["step_s"] / 3600), 1, places=9)
 
     def test_strategies_of_this_program(self):
         """Memory is what a dry run prints, and heads are counted."""

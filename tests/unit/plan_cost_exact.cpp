@@ -100,6 +100,16 @@ TEST_CASE("On one rank every strategy is the serial one", "[cost]") {
       const CostModel model(taskOf(layers, batch), clusterOf(4), mode);
       const Prediction serial = model.predict(CostStrategy::serial, 1);
       CHECK(serial.epoch_compute > 0.0);
+      LayerTime whole;
+      for (const LayerTime& time : model.times()) {
+        whole.forward += time.forward;
+        whole.backward += time.backward;
+        whole.update += time.update;
+      }
+      const double samples = mode == CostMode::exact ? serial.steps * batch : 100000.0;
+      CHECK(serial.steps * serial.busy.forward == Approx(samples * whole.forward));
+      CHECK(serial.steps * serial.busy.backward == Approx(samples * whole.backward));
+      CHECK(serial.busy.update == Approx(whole.update));
       for (const CostStrategy strategy : all_strategies) {
         if (!model.has(strategy)) continue;
         const Prediction prediction = model.predict(strategy, 1);
@@ -107,6 +117,19 @@ TEST_CASE("On one rank every strategy is the serial one", "[cost]") {
         CHECK(prediction.epochCommunication() == 0.0);
       }
     }
+  }
+}
+
+TEST_CASE("Ranks that compute longest do so or wait for other stages", "[cost]") {
+  const CostModel model(taskOf(vgg16(), 256), clusterOf(4), CostMode::exact);
+  for (const CostStrategy strategy : all_strategies) {
+    const Prediction found = model.predict(strategy, strategy == CostStrategy::serial ? 1 : 8);
+    INFO(nameOf(strategy));
+    REQUIRE(found.hasTimes());
+    CHECK(found.busySeconds() == Approx(found.busy.total()));
+    CHECK(found.busy.backward > found.busy.forward);
+    CHECK((found.idleSeconds() > 0.0) == (strategy == CostStrategy::pipeline));
+    CHECK(found.nodes == (strategy == CostStrategy::serial ? 1 : 2));
   }
 }
 

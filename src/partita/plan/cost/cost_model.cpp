@@ -160,6 +160,9 @@ Prediction CostModel::start(CostStrategy strategy, std::int64_t ranks) const {
   Prediction prediction = startPrediction(terms(), strategy, ranks);
   if (_mode == CostMode::exact)
     prediction.steps = std::max(1.0, std::floor(_task.samples / prediction.batch));
+  if (_task.program == nullptr) return prediction;
+  const RunSection& run = _task.program->deck().run;
+  prediction.run_steps = run.steps > 0 ? asReal(run.steps) : asReal(run.epochs) * prediction.steps;
   return prediction;
 }
 

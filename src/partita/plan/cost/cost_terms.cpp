@@ -61,6 +61,7 @@ Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::i
   prediction.strategy = strategy;
   prediction.split = formOf(strategy).split;
   prediction.ranks = ranks;
+  prediction.nodes = (ranks + terms.cluster.node_ranks - 1) / terms.cluster.node_ranks;
   prediction.grid = gridOf(terms.task, strategy, ranks, terms.cluster.node_ranks);
   if (isOwn(strategy) && prediction.grid.parts > 1)
     prediction.split = terms.task.program->deck().strategy.split;

@@ -18,10 +18,7 @@ class PaperModel {
         _d(terms.task.samples), _b(prediction.batch), _p(static_cast<double>(prediction.ranks)),
         _p1(static_cast<double>(prediction.grid.replicas)), _p2(static_cast<double>(prediction.grid.parts)),
         _w(sumOf(_rows, &LayerCost::weights)) {
-    for (const LayerTime& time : _times) {
-      _seconds += time.perSample();
-      _update += time.update;
-    }
+    for (const LayerTime& time : _times) add(_time, time, 1.0);
     for (const LayerCost& row : _rows)
       if (!row.in_place) _xy += row.inputs + row.outputs;
   }
@@ -52,13 +49,25 @@ class PaperModel {
   static double memoryOf(double items) { return 2.0 * bytes_per_item * items; }
   double weightBytes() const { return bytes_per_item * _w; }
 
+  /// Adds a share of a layer.
+  static void add(ComputeTime& sum, const LayerTime& layer, double share) {
+    sum.forward += share * layer.forward;
+    sum.backward += share * layer.backward;
+    sum.update += share * layer.update;
+  }
+  /// `time`: passes of a sample, of which an epoch has so many, and the update of a step.
+  void setCompute(double samples, const ComputeTime& time) {
+    const double per_step = samples / _prediction.steps;
+    _prediction.setCompute({per_step * time.forward, per_step * time.backward, time.update});
+  }
+
   void serial() {
-    _prediction.epoch_compute = _d * _seconds + _prediction.steps * _update;
+    setCompute(_d, _time);
     _prediction.memory = memoryOf(_b * _xy + _w);
   }
 
   void data() {
-    _prediction.epoch_compute = _d / _p * _seconds + _prediction.steps * _update;
+    setCompute(_d / _p, _time);
     _prediction.add(ExchangeKind::gradients, ringAllReduce(_prediction.ranks, weightBytes()), link(_p));
     _prediction.memory = memoryOf(_b / _p * _xy + _w);
   }
@@ -109,21 +118,12 @@ class PaperModel {
       return *std::max_element(values.begin(), values.end());
     };
     const auto segments = static_cast<double>(segmentsOf(_terms.task, _prediction.grid.stages));
-    _prediction.epoch_compute = _d * (_p + segments - 1.0) / segments * (most(forward) + most(backward)) +
-                                _prediction.steps * most(update);
+    setCompute(_d * (_p + segments - 1.0) / segments, {most(forward), most(backward), most(update)});
     if (_p > 1.0) {
       const double bytes = _b / segments * most_cut * bytes_per_item;
       _prediction.add(ExchangeKind::stage, {2.0 * (_p + segments - 2.0), bytes}, link(_p));
     }
     _prediction.memory = memoryOf(most(items));
-  }
-
-  /// Seconds of a sample if `rows` are divided by p2 and the others are not.
-  double dividedSeconds(const std::vector<std::size_t>& rows, double LayerTime::*update = nullptr) const {
-    double seconds = update == nullptr ? _seconds : _update;
-    for (const std::size_t i : rows)
-      seconds -= (update == nullptr ? _times[i].perSample() : _times[i].*update) * (1.0 - 1.0 / _p2);
-    return seconds;
   }
 
   /// Filter: gather y, sum dL/dx. Channel: the mirror image, with the same bytes since |x_l| = |y_{l-1}|.
@@ -137,9 +137,9 @@ class PaperModel {
   }
 
   void channels() {
-    const std::vector<std::size_t> rows = dividedRows(_rows);
-    _prediction.epoch_compute =
-        _d / _p1 * dividedSeconds(rows) + _prediction.steps * dividedSeconds(rows, &LayerTime::update);
+    ComputeTime time = _time;
+    for (const std::size_t i : dividedRows(_rows)) add(time, _times[i], 1.0 / _p2 - 1.0);
+    setCompute(_d / _p1, time);
     const double flows = _p1 > 1.0 ? _terms.cluster.contention.data_filter_inside : 1.0;
     addChannelExchanges(_b / _p1, flows);
     _prediction.memory = memoryOf(_b / _p1 * _xy + _w / _p2);
@@ -157,14 +157,16 @@ class PaperModel {
     const double samples = _b / _p1;
     const std::vector<std::size_t> rows = spatialRows(_terms.task);
     const std::set<std::size_t> divided(rows.begin(), rows.end());
-    double seconds = 0.0, items = _w;
+    ComputeTime time;
+    double items = _w;
     for (std::size_t i = 0; i < _rows.size(); ++i) {
       const double share = divided.count(i) > 0 ? 1.0 / _p2 : 1.0;
       const bool counts = _p2 == 1.0 || rows.empty() || i <= rows.back();
-      if (counts) seconds += _times[i].perSample() * share;
+      if (counts) add(time, _times[i], share);
       if (!_rows[i].in_place) items += samples * (_rows[i].inputs + _rows[i].outputs) * share;
     }
-    _prediction.epoch_compute = _d / _p1 * seconds + _prediction.steps * _update;
+    time.update = _time.update;
+    setCompute(_d / _p1, time);
     addGroupExchanges(rows, samples);
     _prediction.memory = memoryOf(items);
   }
@@ -193,8 +195,8 @@ class PaperModel {
   const std::vector<LayerTime>& _times;
   Prediction& _prediction;
   double _d, _b, _p, _p1, _p2, _w;
-  double _xy = 0.0;                     ///< sum of |x| + |y|
-  double _seconds = 0.0, _update = 0.0; ///< of a sample, and of a step
+  double _xy = 0.0;  ///< sum of |x| + |y|
+  ComputeTime _time; ///< of the whole network: passes of a sample, update of a step
 };
 
 /// Has a divided output fewer places than there are parts, or has a part fewer than its halo reaches,

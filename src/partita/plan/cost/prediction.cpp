@@ -1,6 +1,7 @@
 #include "partita/plan/cost/prediction.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace partita {
 
@@ -48,6 +49,18 @@ double Prediction::stepCommunication() const {
   double sum = 0.0;
   for (const Exchange& exchange : exchanges) sum += exchange.seconds;
   return sum;
+}
+
+double Prediction::nodeHours() const {
+  constexpr double hour = 3600.0;
+  if (run_steps == 0.0) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(nodes) * run_steps * stepSeconds() / hour;
+}
+
+void Prediction::setCompute(const ComputeTime& computing, double idle) {
+  busy = computing;
+  epoch_idle = steps * idle;
+  epoch_compute = steps * (computing.total() + idle);
 }
 
 std::string Prediction::limiter() const {

@@ -68,17 +68,27 @@ inline Exchange operator*(double times, const Exchange& exchange) {
 /// Adds messages to those of the same kind. The list is in the order of the kinds.
 void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange);
 
+/// Seconds of the passes and of the update.
+struct ComputeTime {
+  double forward = 0.0, backward = 0.0, update = 0.0;
+
+  double passes() const { return forward + backward; }
+  double total() const { return passes() + update; }
+};
+
 /// What a strategy costs on this many ranks. Times are NaN if it cannot run at all.
 struct Prediction {
   CostStrategy strategy = CostStrategy::serial;
   std::optional<Split> split; ///< how parts divide a layer; empty: nothing is divided
-  std::int64_t ranks = 1;
+  std::int64_t ranks = 1, nodes = 1;
   RankGrid grid;
   Obstacle obstacle = Obstacle::none;
   std::string detail; ///< the obstacle in words
   std::int64_t microbatches = 1;
   double batch = 0.0;              ///< samples per step, over all ranks
   double steps = 0.0;              ///< per epoch
+  double run_steps = 0.0;          ///< of the whole run; 0: unknown
+  ComputeTime busy;                ///< per step, of the rank that computes longest
   double epoch_compute = 0.0;      ///< seconds
   double epoch_idle = 0.0;         ///< of these: waits of the rank that computes longest for other stages
   std::vector<Exchange> exchanges; ///< per step, in the order of their kinds
@@ -92,9 +102,13 @@ struct Prediction {
   double stepSeconds() const { return epochSeconds() / steps; }
   double busySeconds() const { return (epoch_compute - epoch_idle) / steps; } ///< per step, as idleSeconds
   double idleSeconds() const { return epoch_idle / steps; }
+  /// Of the whole run, whose nodes are taken as a whole; NaN if its length is not known.
+  double nodeHours() const;
   /// The largest part of the time: "compute" or a kind of exchange. The obstacle if there is one.
   std::string limiter() const;
 
+  /// Sets what the rank that computes longest does in a step, and how long it waits for other stages.
+  void setCompute(const ComputeTime& computing, double idle = 0.0);
   /// Adds messages over a link that `flows` equal exchanges share.
   void add(ExchangeKind kind, const Messages& messages, const Link& link, double flows = 1.0);
   /// The same for messages whose time is known.

@@ -13,24 +13,22 @@ namespace {
 
 /// What a rank does in a step of its stages.
 struct RankTime {
-  double forward = 0.0, backward = 0.0, update = 0.0; ///< seconds of computing
-  Exchange sums{ExchangeKind::gradients};             ///< over replicas
-  Exchange norms{ExchangeKind::norm};                 ///< sums of statistics over replicas
-  std::vector<Exchange> of_parts;                     ///< with the other parts of its stages
+  ComputeTime compute;
+  Exchange sums{ExchangeKind::gradients}; ///< over replicas
+  Exchange norms{ExchangeKind::norm};     ///< sums of statistics over replicas
+  std::vector<Exchange> of_parts;         ///< with the other parts of its stages
 
-  double passes() const { return forward + backward; }
-  double compute() const { return passes() + update; }
   double parts() const {
     double seconds = 0.0;
     for (const Exchange& exchange : of_parts) seconds += exchange.seconds;
     return seconds;
   }
-  double total() const { return compute() + sums.seconds + norms.seconds + parts(); }
+  double total() const { return compute.total() + sums.seconds + norms.seconds + parts(); }
 
   /// Adds equal passes of a stage.
   void add(const StageTime& stage, double count) {
-    forward += count * stage.forward();
-    backward += count * stage.backward();
+    compute.forward += count * stage.forward();
+    compute.backward += count * stage.backward();
     for (const Exchange& exchange : stage.exchanges) addExchange(of_parts, count * exchange);
   }
 };
@@ -84,6 +82,12 @@ class ProgramModel {
     return end;
   }
 
+  /// Changes what would take `before` seconds to `now` seconds.
+  static ComputeTime scaled(const ComputeTime& time, double now, double before) {
+    const double factor = before > 0.0 ? now / before : 0.0;
+    return {factor * time.forward, factor * time.backward, factor * time.update};
+  }
+
   /// Seconds of a step in one pass.
   static double computeOf(const StageTime& stage) { return stage.compute() + stage.update; }
 
@@ -104,7 +108,7 @@ class ProgramModel {
     for (int i = _run.grid.first_stage[group]; i < _run.grid.first_stage[group + 1]; ++i) {
       time.add(_stages[i], asReal(_passes - _smaller));
       if (_smaller > 0) time.add(_smaller_stages[i], asReal(_smaller));
-      time.update += _stages[i].update;
+      time.compute.update += _stages[i].update;
       time.sums += _sums.gradients(_stages[i].layers, bucketRule(_run.config));
       time.norms += _sums.norms(_stages[i], asReal(_passes));
     }
@@ -120,19 +124,19 @@ class ProgramModel {
     Exchange stage{ExchangeKind::stage};
     for (int group = 0; group < grid.groups; ++group) {
       const RankTime time = rankTime(group);
-      computing.push_back(time.compute());
+      computing.push_back(time.compute.total());
       if (time.total() > slowest.total()) slowest = time;
       if (!relays || group + 1 == grid.groups) continue;
       const double bytes = bytesAfter(group, _share);
       const double seconds = linkAfter(group).seconds(bytes);
       if (seconds > stage.hidden) stage = {ExchangeKind::stage, 1.0, bytes, 0.0, seconds};
     }
-    const double compute = std::min(slowest.compute(), shared(computing)),
-                 step = slowest.total() - slowest.compute() + compute;
+    const double longest = slowest.compute.total(), compute = std::min(longest, shared(computing)),
+                 step = slowest.total() - longest + compute;
     const double exposed = std::max(0.0, stage.hidden - _terms.cluster.overlap * step);
     stage.seconds = std::min(stage.hidden, exposed);
     stage.hidden -= stage.seconds;
-    _prediction.epoch_compute = _prediction.steps * compute;
+    _prediction.setCompute(scaled(slowest.compute, compute, longest));
     _prediction.add(slowest.sums);
     _prediction.add(slowest.norms);
     for (const Exchange& exchange : slowest.of_parts) _prediction.add(exchange);
@@ -146,10 +150,12 @@ class ProgramModel {
     const RunSection& length = _run.config.run;
     const double epochs =
         length.steps > 0 ? std::max(1.0, asReal(length.steps) / _prediction.steps) : asReal(length.epochs);
-    double compute = 0.0, busiest = 0.0;
+    double compute = 0.0;
+    ComputeTime busiest;
     for (int group = 0; group < grid.groups; ++group) {
       const RankTime rank = rankTime(group);
-      double own_rank = rank.compute(), idle = 0.0;
+      ComputeTime own_rank = rank.compute;
+      double idle = 0.0;
       _prediction.add(rank.sums);
       _prediction.add(rank.norms);
       for (const Exchange& exchange : rank.of_parts) _prediction.add(exchange);
@@ -159,7 +165,7 @@ class ProgramModel {
                      own = computeOf(_stages[i]);
         const bool same_rank = i > grid.first_stage[group];
         if (same_rank) {
-          own_rank += forward / epochs;
+          own_rank.forward += forward / epochs;
           continue;
         }
         idle += std::max(0.0, forward - own) / epochs;
@@ -169,17 +175,17 @@ class ProgramModel {
         _prediction.add({ExchangeKind::stage, 1.0 / epochs, bytes / epochs, exposed / epochs,
                          (seconds - exposed) / epochs});
       }
-      compute += own_rank + idle;
-      busiest = std::max(busiest, own_rank);
+      compute += own_rank.total() + idle;
+      if (own_rank.total() > busiest.total()) busiest = own_rank;
     }
-    _prediction.epoch_compute = _prediction.steps * shared({compute});
-    _prediction.epoch_idle = _prediction.steps * shared({compute - busiest});
+    const double alone = shared({1.0}); // one stage trains at a time
+    _prediction.setCompute(scaled(busiest, alone, 1.0), alone * (compute - busiest.total()));
   }
 
   /// Replicas of the whole network that sum their changes every few steps.
   void meetings() {
     const StageTime& whole = _stages.front();
-    const RankTime rank = rankTime(0);
+    ComputeTime compute = rankTime(0).compute;
     const Meetings meetings = _plan.meetings(_run.config.strategy);
     const double every = asReal(meetings.every);
     const double meeting_seconds = // per value
@@ -194,7 +200,8 @@ class ProgramModel {
     }
     Exchange sums = (1.0 / every) * _sums.gradients(idle, rule);
     sums.kind = ExchangeKind::parameters;
-    _prediction.epoch_compute = _prediction.steps * (rank.compute() + values * meeting_seconds / every);
+    compute.update += values * meeting_seconds / every;
+    _prediction.setCompute(compute);
     _prediction.add(sums);
     _prediction.add((1.0 / every) * _sums.norms(whole, 0.0)); // running statistics
   }
@@ -256,7 +263,8 @@ void ProgramModel::pipeline() {
   // Each kind of exchange is that of the rank for which it takes longest.
   Exchange sums{ExchangeKind::gradients}, norms{ExchangeKind::norm};
   std::vector<Exchange> of_parts;
-  double update = 0.0, busiest = 0.0, parts = 0.0, sent = 0.0, before = 0.0;
+  ComputeTime busiest;
+  double update = 0.0, parts = 0.0, sent = 0.0, before = 0.0;
   for (int group = 0; group < grid.groups; ++group) {
     const RankTime rank = rankTime(group);
     if (rank.sums.seconds + rank.sums.hidden > sums.seconds + sums.hidden) sums = rank.sums;
@@ -265,17 +273,19 @@ void ProgramModel::pipeline() {
       of_parts = rank.of_parts;
       parts = rank.parts();
     }
-    update = std::max(update, rank.update);
-    busiest = std::max(busiest, rank.passes());
+    update = std::max(update, rank.compute.update);
+    if (rank.compute.passes() > busiest.passes()) busiest = rank.compute;
     const double after = group + 1 == grid.groups ? 0.0 : bytesAfter(group, _share);
     sent = std::max(sent, before + after);
     before = after;
   }
   const double alone = pipelineStep(false, false),
-               with_parts = grid.parts > 1 ? pipelineStep(true, false) : alone;
+               with_parts = grid.parts > 1 ? pipelineStep(true, false) : alone,
+               idle = grid.groups > 1 ? std::max(0.0, alone - busiest.passes()) : 0.0;
+  busiest = scaled(busiest, alone - idle, busiest.passes());
+  busiest.update = update; // of the rank that needs longest
   _prediction.microbatches = _passes;
-  _prediction.epoch_compute = _prediction.steps * (alone + update);
-  _prediction.epoch_idle = _prediction.steps * (grid.groups > 1 ? std::max(0.0, alone - busiest) : 0.0);
+  _prediction.setCompute(busiest, idle);
   _prediction.add(sums);
   _prediction.add(norms);
   // Exchanges of parts take as long as they prolong the simulation, whichever rank they are on.

@@ -94,9 +94,9 @@ TEST_CASE("Ranks have a place on each axis, the stage fastest and the replica sl
 }
 
 TEST_CASE("One of the typical parts needs as much memory as any", "[plan]") {
-  CHECK(typicalParts(1) == std::vector<int>{0});
-  CHECK(typicalParts(4) == std::vector<int>{0, 1, 2, 3});
-  CHECK(typicalParts(16) == std::vector<int>{0, 1, 3, 5, 9}); // (1, 1) of 8 x 2, 4 x 4 and 2 x 8 blocks
+  CHECK(typicalParts({}, 1) == std::vector<int>{0});
+  CHECK(typicalParts({}, 4) == std::vector<int>{0, 1, 2, 3});
+  CHECK(typicalParts({}, 16) == std::vector<int>{0, 1, 3, 5, 9}); // (1, 1) of 8 x 2, 4 x 4 and 2 x 8 blocks
   for (const char* split : {"grid", "spatial", "filter"}) {
     RunConfig config = parseDeck(
         "[network]\nlayers = [{ type = \"conv2d\", channels = 23, kernel = 5, padding = 2, repeat = 2 }, "
@@ -114,33 +114,49 @@ TEST_CASE("One of the typical parts needs as much memory as any", "[plan]") {
   }
 }
 
-TEST_CASE("One of the typical blocks of a volume needs as much as any", "[plan][parts]") {
-  CHECK(typicalParts(27, {3, 3, 3}) == std::vector<int>{0, 1, 3, 4, 9, 10, 12, 13});
-  CHECK(typicalParts(8, {1, 4, 2}) == std::vector<int>{0, 1, 2, 3});
-  const RunConfig config = parseDeck(
-      "[network]\nlayers = [{ type = \"conv3d\", channels = 3, kernel = 3, padding = 1, repeat = 2 }, "
-      "{ type = \"dense\" }]\n[training]\nbatch = 4\n"
-      "[strategy]\nkind = \"joint\"\nparts = 27\nsplit = \"spatial\"\nparts_grid = [3, 3, 3]\n",
-      "deck");
-  const Partition partition = planPartition(config, planNetwork(config.network, {2, 10, 11, 9}, 11), 11);
-  const GridPlan grid = planGrid(config.strategy, partition, 27);
+namespace {
+
+/// Do the typical parts of a grid of blocks include those with the most memory, messages and bytes?
+void checkBlocks(const std::string& layers, const Shape& in, const std::string& grid_of_parts, int parts,
+                 const std::vector<int>& chosen) {
+  const RunConfig config =
+      parseDeck("[network]\nlayers = [" + layers + "]\n[training]\nbatch = 4\n" +
+                    "[strategy]\nkind = \"joint\"\nsplit = \"spatial\"\nparts = " + std::to_string(parts) +
+                    "\nparts_grid = " + grid_of_parts + "\n",
+                "deck");
+  const Partition partition = planPartition(config, planNetwork(config.network, in, 11), 11);
+  const GridPlan grid = planGrid(config.strategy, partition, parts);
+  INFO(grid_of_parts);
+  CHECK(typicalParts(partition.stages[0], parts) == chosen);
   const auto traffic = [&](int part) {
     return partTraffic(partOfStage(partition.stages[0], config.strategy, part), part, 4, 4, false);
   };
   std::int64_t memory = 0;
   PartTraffic most, typical;
-  for (int part = 0; part < 27; ++part) {
+  for (int part = 0; part < parts; ++part) {
     memory = std::max(memory, partMemory(config, partition, grid, 0, part).total());
     most.messages = std::max(most.messages, traffic(part).messages);
     most.bytes = std::max(most.bytes, traffic(part).bytes);
   }
-  for (const int part : typicalParts(27, partition.stages[0].place_grid)) {
+  for (const int part : chosen) {
     typical.messages = std::max(typical.messages, traffic(part).messages);
     typical.bytes = std::max(typical.bytes, traffic(part).bytes);
   }
   CHECK(stageMemory(config, partition, grid, 0).total() == memory);
   CHECK(typical.messages == most.messages);
   CHECK(typical.bytes == most.bytes);
+}
+
+} // namespace
+
+TEST_CASE("One of the typical blocks needs as much as any", "[plan][parts]") {
+  const std::string conv2d = "{ type = \"conv2d\", channels = 3, kernel = 3, padding = 1 }, ",
+                    conv3d = "{ type = \"conv3d\", channels = 3, kernel = 3, padding = 1, repeat = 2 }, ",
+                    pool = "{ type = \"max-pool\" }, ", dense = "{ type = \"dense\" }";
+  checkBlocks(conv3d + dense, {2, 10, 11, 9}, "[3, 3, 3]", 27, {0, 1, 3, 4, 9, 10, 12, 13});
+  checkBlocks(conv2d + dense, {2, 32, 32}, "[4, 2]", 8, {0, 1, 2, 3});
+  // 28 rows are 4 4 4 4 3 3 3 3, and the 14 after pooling 2 2 2 2 2 2 1 1.
+  checkBlocks(conv2d + pool + conv2d + dense, {2, 28, 32}, "[8, 1]", 8, {0, 3, 5});
 }
 
 TEST_CASE("Ranks that do not fit are refused with the numbers that do", "[plan]") {

@@ -3,11 +3,14 @@
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
+#include "partita/plan/layer_rules.hpp"
 #include "partita/plan/parts/copy_on_part.hpp"
+#include "partita/plan/parts/flow.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace partita {
 
@@ -93,16 +96,38 @@ GridPlan planGrid(const StrategySection& strategy, const Partition& partition, i
   return grid;
 }
 
-std::vector<int> typicalParts(int parts, const PlaceGrid& places) {
-  constexpr int few = 4;
-  std::vector<int> chosen;
-  if (parts > few && places != PlaceGrid{1, 1, 1}) {
-    for (int z = 0; z < std::min(2, places[0]); ++z)
-      for (int y = 0; y < std::min(2, places[1]); ++y)
-        for (int x = 0; x < std::min(2, places[2]); ++x)
-          chosen.push_back((z * places[1] + y) * places[2] + x);
-    return chosen;
+namespace {
+
+/// The first range along an axis of places, and inner ones, which have neighbours on both sides. In layers
+/// whose places cannot be divided evenly, these are the last of the larger ranges: the farther a range is
+/// from the first one, the less it matches the windows of the next layers.
+std::set<int> typicalRanges(const StagePlan& stage, std::size_t axis) {
+  const int ranges = stage.place_grid[axis];
+  std::set<int> chosen{0};
+  for (const LayerPlan* layer : leavesOf(stage.layers)) {
+    if (!layer->rules().windows(*layer) || !placesDivisible(layer->in, stage.place_grid)) continue;
+    const auto larger = static_cast<int>(allPlaces(layer->in).axes[axis].size() % ranges);
+    if (larger > 1) chosen.insert(larger - 1);
   }
+  if (chosen.size() == 1 && ranges > 1) chosen.insert(1);
+  return chosen;
+}
+
+std::vector<int> typicalBlocks(const StagePlan& stage) {
+  std::vector<int> chosen;
+  for (const int z : typicalRanges(stage, 0))
+    for (const int y : typicalRanges(stage, 1))
+      for (const int x : typicalRanges(stage, 2))
+        chosen.push_back((z * stage.place_grid[1] + y) * stage.place_grid[2] + x);
+  return chosen;
+}
+
+} // namespace
+
+std::vector<int> typicalParts(const StagePlan& stage, int parts) {
+  constexpr int few = 4;
+  if (parts > few && stage.place_grid != PlaceGrid{1, 1, 1}) return typicalBlocks(stage);
+  std::vector<int> chosen;
   for (int part = 0; part < parts && (parts <= few || part < 2); ++part) chosen.push_back(part);
   for (int width = 2; parts > few && width < parts; ++width)
     if (parts % width == 0) chosen.push_back(width + 1);
@@ -112,7 +137,7 @@ std::vector<int> typicalParts(int parts, const PlaceGrid& places) {
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                         const DeviceKind& device) {
   StageMemory largest;
-  for (const int part : typicalParts(grid.parts, partition.stages[stage].place_grid)) {
+  for (const int part : typicalParts(partition.stages[stage], grid.parts)) {
     const StageMemory other = partMemory(config, partition, grid, stage, part, device);
     if (other.total() > largest.total()) largest = other;
   }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "partita/plan/partition.hpp"
-#include "partita/plan/parts/flow.hpp"
 #include "partita/plan/stage_memory.hpp"
 
 namespace partita {
@@ -42,11 +41,11 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
 /// The grid of a strategy, plus the extra ranks that it needs. Throws UserError like `dealStages`.
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks);
 
-/// Parts of a stage that always include one with the largest need. If there are up to four parts, these are
-/// all parts. Otherwise they are the first part, which has the largest ranges, and for each grid of blocks
-/// the part at (1, 1), which has neighbours on every side and ranges as large as those of any inner part. If
-/// `places` divides the places, they are the first two blocks along each axis, in all combinations.
-std::vector<int> typicalParts(int parts, const PlaceGrid& places = {1, 1, 1});
+/// Parts of a stage that include one with the largest need, or nearly so. If there are up to four parts,
+/// these are all parts. Otherwise they are the first part, which has the largest ranges, and for each grid of
+/// parts the one at (1, 1), which has neighbours on every side. If the places are divided, they are all
+/// blocks of the first range and of inner ones along each axis.
+std::vector<int> typicalParts(const StagePlan& stage, int parts);
 
 /// Memory of stage `stage` on its rank of the grid; if it has several parts, the largest.
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,

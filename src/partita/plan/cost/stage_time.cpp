@@ -170,7 +170,7 @@ StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, st
   const StageClock clock(terms, run, stage, samples);
   const auto total = [](const StageTime& time) { return time.compute() + time.exchangeSeconds(); };
   StageTime longest = clock.onPart(0); // has the largest ranges; inner ones have more neighbours
-  for (const int part : typicalParts(run.grid.parts, run.partition.stages[stage].place_grid)) {
+  for (const int part : typicalParts(run.partition.stages[stage], run.grid.parts)) {
     if (part == 0) continue;
     StageTime other = clock.onPart(part);
     if (total(other) > total(longest)) longest = std::move(other);

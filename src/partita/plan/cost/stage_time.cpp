@@ -129,8 +129,6 @@ class StageClock {
     const GridPlan& grid = _run.grid;
     const RingPath path = ringPath(_terms.cluster, grid.size(), grid.parts, grid.groups);
     const std::int64_t value_bytes = _run.device.real_bytes;
-    const std::size_t forward = forwardMessages(own, part, _samples, value_bytes).size();
-    std::size_t index = 0;
     const LayerPlan* behind = nullptr;
     double left = 0.0; // seconds that this layer still computes
     for (const PartMessage& message : partMessages(own, part, _samples, value_bytes, _input_gradient)) {
@@ -142,7 +140,7 @@ class StageClock {
       const double seconds =
           travel - hidden + addedShare(message.kind) * bytes * _terms.cluster.seconds_per_reduced_byte;
       addExchange(time.exchanges, {kindOfPart(message.kind), 1.0, bytes, seconds, hidden});
-      (index++ < forward ? time.exchange_forward : time.exchange_backward) += seconds;
+      (message.forward_pass ? time.exchange_forward : time.exchange_backward) += seconds;
     }
   }
 

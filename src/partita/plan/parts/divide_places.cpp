@@ -35,14 +35,24 @@ Block seenBlock(const WindowPlan& windows, const Block& outputs, const PlaceGrid
   return block;
 }
 
+/// The places along an axis that the windows of each range of outputs see.
+std::vector<IndexRange> seenRanges(const LayerPlan& layer, const WindowPlan& windows, const PlaceGrid& grid,
+                                   std::size_t a) {
+  const std::int64_t outputs = allPlaces(layer.out).axes[a].size();
+  std::vector<IndexRange> seen;
+  seen.reserve(static_cast<std::size_t>(grid[a]));
+  for (int i = 0; i < grid[a]; ++i)
+    seen.push_back(seenBy(windows, a, rangeOf(outputs, grid[a], i), grid[a] > 1).inside);
+  return seen;
+}
+
 /// Can parts compute blocks of the outputs, each of which sees some places of the input?
 bool dividesWindows(const LayerPlan& layer, const WindowPlan& windows, const PlaceGrid& grid) {
   if (!placesDivisible(layer.in, grid) || !placesDivisible(layer.out, grid)) return false;
-  const std::vector<Block> blocks = placeFlow(layer.out, grid).blocks;
-  return std::all_of(blocks.begin(), blocks.end(), [&](const Block& block) {
-    const std::array<IndexRange, 3> seen = seenBlock(windows, block, grid).axes;
-    return std::all_of(seen.begin(), seen.end(), [](const IndexRange& range) { return range.size() > 0; });
-  });
+  for (std::size_t a = 0; a < grid.size(); ++a)
+    for (const IndexRange& seen : seenRanges(layer, windows, grid, a))
+      if (seen.size() <= 0) return false;
+  return true;
 }
 
 /// The outputs of a part whose windows see only its own places, counted from its first output. Empty if they
@@ -86,11 +96,21 @@ PlaceCost placeCost(const LayerPlan& layer, const PlaceGrid& grid) {
   const std::optional<WindowPlan> windows =
       layer.group() ? std::optional<WindowPlan>() : layer.rules().windows(layer);
   if (!windows || !dividesWindows(layer, *windows, grid)) return cost;
-  const Flow in = placeFlow(layer.in, grid), out = placeFlow(layer.out, grid);
-  for (std::size_t part = 0; part < in.blocks.size(); ++part) {
-    const Block seen = seenBlock(*windows, out.blocks[part], grid);
-    cost.halo += layer.in[0] * (seen.places() - sharedPlaces(seen, in.blocks[part]).places());
+  // All blocks of a grid together have the product of what its axes have.
+  std::int64_t seen = 1, own = 1;
+  for (std::size_t a = 0; a < grid.size(); ++a) {
+    const std::int64_t inputs = allPlaces(layer.in).axes[a].size();
+    const std::vector<IndexRange> ranges = seenRanges(layer, *windows, grid, a);
+    std::int64_t seen_here = 0, own_here = 0;
+    for (int i = 0; i < grid[a]; ++i) {
+      const IndexRange range = ranges[static_cast<std::size_t>(i)], has = rangeOf(inputs, grid[a], i);
+      seen_here += range.size();
+      own_here += std::max<std::int64_t>(0, std::min(range.end, has.end) - std::max(range.begin, has.begin));
+    }
+    seen *= seen_here;
+    own *= own_here;
   }
+  cost.halo += layer.in[0] * (seen - own);
   cost.outputs += layer.outputs();
   return cost;
 }

@@ -43,6 +43,8 @@ Flow placeFlow(const Shape& shape, const PlaceGrid& grid) {
   const auto range = [&](std::size_t axis, int index) {
     return rangeOf(all.axes[axis].end, grid[axis], index);
   };
+  flow.blocks.reserve(static_cast<std::size_t>(grid[0]) * static_cast<std::size_t>(grid[1]) *
+                      static_cast<std::size_t>(grid[2]));
   for (int z = 0; z < grid[0]; ++z)
     for (int y = 0; y < grid[1]; ++y)
       for (int x = 0; x < grid[2]; ++x) flow.blocks.push_back({{range(0, z), range(1, y), range(2, x)}});

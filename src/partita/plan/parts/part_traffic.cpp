@@ -23,6 +23,7 @@ class MessageList {
     _backward = backward;
     _behind = nullptr;
   }
+  void endForwardPass() { _forward_pass = false; }
   /// The first message of the next ring, or the next halo, travels while this layer computes.
   void hideNextBehind(const LayerPlan* layer) { _behind = layer; }
   void gather(const std::vector<std::int64_t>& chunks, int place) {
@@ -59,13 +60,14 @@ class MessageList {
           std::exchange(_behind, nullptr));
   }
   void add(PartExchangeKind kind, std::int64_t values, const LayerPlan* behind) {
-    if (values > 0) _messages.push_back({kind, values * _value_bytes, _place, _backward, behind});
+    if (values > 0)
+      _messages.push_back({kind, values * _value_bytes, _place, _backward, behind, _forward_pass});
   }
 
   int _part;
   std::int64_t _value_bytes;
   std::string _place;
-  bool _backward = false;
+  bool _backward = false, _forward_pass = true;
   const LayerPlan* _behind = nullptr;
   std::vector<PartMessage> _messages;
 };
@@ -157,6 +159,7 @@ std::vector<PartMessage> partMessages(const StagePlan& own, int part, std::int64
                                       std::int64_t real_bytes, bool input_gradient, bool own_loss) {
   MessageList list(part, real_bytes);
   listForward(own.layers, rows, list);
+  list.endForwardPass();
   if (own.class_parts.divided()) {
     const std::int64_t values = rows * own.positions * ClassParts::statistics;
     list.begin("loss", false);
@@ -167,13 +170,6 @@ std::vector<PartMessage> partMessages(const StagePlan& own, int part, std::int64
     listBackward(own.head, rows, true, list);
   }
   listBackward(own.layers, rows, input_gradient, list);
-  return list.take();
-}
-
-std::vector<PartMessage> forwardMessages(const StagePlan& own, int part, std::int64_t rows,
-                                         std::int64_t real_bytes) {
-  MessageList list(part, real_bytes);
-  listForward(own.layers, rows, list);
   return list.take();
 }
 

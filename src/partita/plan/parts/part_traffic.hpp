@@ -18,6 +18,7 @@ struct PartMessage {
   /// parameters (see HiddenExchange), in the forward pass its interior. Null: none. The layer
   /// belongs to the stage for which the messages are listed.
   const LayerPlan* hidden_behind = nullptr;
+  bool forward_pass = false; ///< is it sent in the forward pass, and not when that is repeated?
 };
 
 /// The messages of one part, in order, in a forward and backward pass over `rows` samples with values of
@@ -25,10 +26,6 @@ struct PartMessage {
 /// `input_gradient`: is the gradient of its input computed? `own_loss`: does its head, if it has one, learn?
 std::vector<PartMessage> partMessages(const StagePlan& own, int part, std::int64_t rows,
                                       std::int64_t real_bytes, bool input_gradient, bool own_loss = true);
-
-/// Only the messages of the forward pass.
-std::vector<PartMessage> forwardMessages(const StagePlan& own, int part, std::int64_t rows,
-                                         std::int64_t real_bytes);
 
 /// What parts send each other during passes; sums of parameter gradients are not counted.
 struct PartTraffic {

@@ -627,21 +627,21 @@ TEST_CASE("Norms over replicas and rings that share cables", "[cost]") {
   CHECK(bytesSent(shared) == bytesSent(local));
 }
 
-TEST_CASE("The prediction of a strategy takes milliseconds", "[cost][speed]") {
+TEST_CASE("264 predictions take less than two seconds", "[cost][speed]") {
   const std::vector<CostStrategy> six{CostStrategy::data,    CostStrategy::spatial, CostStrategy::filter,
                                       CostStrategy::channel, CostStrategy::grid,    CostStrategy::pipeline};
   const auto nets = networks();
-  const std::clock_t start = std::clock(); // of the processor: other programs may run too
-  int predictions = 0;
-  for (const auto& layers : nets) {
-    const CostModel model(taskOf(layers, 4096), clusterOf(4), CostMode::exact);
-    for (int ranks = 1; ranks <= 1024; ranks *= 2)
-      for (const CostStrategy strategy : six) {
-        model.predict(strategy, ranks);
-        ++predictions;
-      }
-  }
-  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 0.05 * predictions);
+  const auto seconds = [&] {
+    const std::clock_t start = std::clock(); // of the processor: other programs may run too
+    for (const auto& layers : nets) {
+      const CostModel model(taskOf(layers, 4096), clusterOf(4), CostMode::exact);
+      for (int ranks = 1; ranks <= 1024; ranks *= 2)
+        for (const CostStrategy strategy : six) model.predict(strategy, ranks);
+    }
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  };
+  // Less than one second on an idle core. Programs on the same core take caches away.
+  CHECK(std::min(seconds(), seconds()) < 2.0);
 }
 
 } // namespace partita::test::plan_cost_exact

@@ -47,9 +47,9 @@ const std::string over_replicas =
 } // namespace
 
 TEST_CASE("The largest message may be one of parts", "[train][parts]") {
-  const RunConfig config = deckWith(
-      {"strategy/kind=joint", "strategy/parts=2", "strategy/split=filter",
-       R"(network/layers=[{ type = "dense", units = 8 }, { type = "dense", units = 8 }, { type = "dense" }])"});
+  const RunConfig config =
+      deckWith({"strategy/kind=joint", "strategy/parts=2", "strategy/split=filter",
+                R"(network/layers=[{ type = "dense", units = 8, repeat = 2 }, { type = "dense" }])"});
   const Partition partition = planPartition(config, planNetwork(config.network, {16}, 4), 4);
   // Half of the eight outputs of a layer, for 16 samples.
   CHECK(largestMessage(config, partition, planGrid(config.strategy, partition, 2)) == 16 * 4);

@@ -71,8 +71,8 @@ TEST_CASE("Waits of a pipeline name the stage and how many microbatches are live
   gradient.live = 2;
   WaitTable table = tableOf({Sign::ofWait(gradient, 6), waitsFor(0, 6)});
   CHECK(table.text(100) ==
-        "  rank 0: waiting 6 s for message 20 (gradients) from rank 1 (stage 3, live microbatches: 2)\n"
-        "  rank 1: waiting 6 s for message 17 (activations) from rank 0");
+        "  rank 1: waiting 6 s for message 17 (activations) from rank 0\n"
+        "  rank 0: waiting 6 s for message 20 (gradients) from rank 1 (stage 3, live microbatches: 2)");
   table.take(1, waitsFor(0, 16), 110);
   CHECK(table.text(110).find("no response for 10 s; it was waiting for message 20 (gradients) from rank 1 "
                              "(stage 3, live microbatches: 2)") != std::string::npos);

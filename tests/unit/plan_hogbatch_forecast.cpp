@@ -117,6 +117,7 @@ TEST_CASE("thousands of workers take seconds", "[speed]") {
     mix.workers.push_back({i, 1, 1e-5, 1000.0 * static_cast<double>(1 + i % 7), ""});
   const std::clock_t begin = std::clock();
   mix.rules.rule = WorkerRule::adaptive;
+  mix.rules.growth = BatchGrowth::bounded;
   WorkerMix in_step = mix;
   in_step.rules.rule = WorkerRule::synchronous;
   for (const WorkerMix& each : {mix, in_step}) CHECK(sumOf(forecastOf(each, mix).alone.batches) > 0.0);

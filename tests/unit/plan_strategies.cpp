@@ -54,7 +54,9 @@ TEST_CASE("A plan warns about a first stage with weights in too few layers", "[p
   const auto warnings = [](const RunConfig& deck, const Shape& input) {
     const RunConfig config = effective(deck);
     const Partition partition = planPartition(config, planNetwork(config.network, input, 10), 10);
-    return planOf(config.strategy).notes(config, partition, planGrid(config.strategy, partition, 1)).warnings;
+    return planOf(config.strategy)
+        .notes(config, partition, planGrid(config.strategy, partition, 1), sizeof(float))
+        .warnings;
   };
   const auto lenet = [&](const std::string& labels, const std::string& cuts, const std::string& stages) {
     return warnings(loadDeck(sourceDirectory() + "/input-decks/lenet-mnist.toml",
@@ -86,7 +88,9 @@ TEST_CASE("A plan warns about noise that mixtures of labels do not take", "[plan
     overrides.insert(overrides.end(), {"strategy/kind=sil", "strategy/input=free", "strategy/cuts=[2,3]"});
     const RunConfig config = effective(deckWith(overrides));
     const Partition partition = planPartition(config, planNetwork(config.network, {16}, 10), 10);
-    return planOf(config.strategy).notes(config, partition, planGrid(config.strategy, partition, 1)).warnings;
+    return planOf(config.strategy)
+        .notes(config, partition, planGrid(config.strategy, partition, 1), sizeof(float))
+        .warnings;
   };
   CHECK(warnings({"strategy/noise=0.5"}) ==
         std::vector<std::string>{"strategy/noise has no effect, because the inputs are mixtures of labels"});

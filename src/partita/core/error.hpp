@@ -21,12 +21,6 @@ class RunError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A run whose loss or gradient is no longer finite.
-class Diverged : public RunError {
- public:
-  using RunError::RunError;
-};
-
 } // namespace partita
 
 #define PARTITA_FAIL(message) throw ::partita::InternalError((message), __FILE__, __LINE__)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace partita {
@@ -50,12 +51,31 @@ std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Typed
 
 } // namespace
 
+namespace {
+
+std::function<void()> before_divergence;
+
+} // namespace
+
+BeforeDivergence::BeforeDivergence(std::function<void()> call) {
+  before_divergence = std::move(call);
+}
+
+BeforeDivergence::~BeforeDivergence() {
+  before_divergence = nullptr;
+}
+
+void BeforeDivergence::happen() {
+  if (before_divergence) before_divergence();
+}
+
 void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& tape, const TypedMatrix& in,
                   std::int64_t counted_from, std::int64_t batches) {
   fence(space, "partita::failDiverged");
   const auto bad_batch = static_cast<std::int64_t>(local.score.peek(space).bad_batch);
   const std::int64_t step = counted_from + (bad_batch + batches - 1) / batches;
-  throw Diverged("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
+  BeforeDivergence::happen();
+  throw RunError("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
                  std::to_string(step) +
                  "; the first values that are not finite: " + firstBadPlace(local, tape, in) +
                  " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "

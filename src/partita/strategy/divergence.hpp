@@ -2,7 +2,22 @@
 
 #include "partita/strategy/local_stage.hpp"
 
+#include <functional>
+
 namespace partita {
+
+/// What this rank does before it ends the job because a loss or a gradient is not finite, as long as the
+/// object exists; one at a time. All that MPI may use is still there, so other ranks can go on meanwhile.
+class BeforeDivergence {
+ public:
+  explicit BeforeDivergence(std::function<void()> call);
+  ~BeforeDivergence();
+  BeforeDivergence(const BeforeDivergence&) = delete;
+  BeforeDivergence& operator=(const BeforeDivergence&) = delete;
+
+  /// To be called where such a RunError is about to be thrown.
+  static void happen();
+};
 
 /// Throws RunError for a stage whose loss is not finite: names the step, and the first place in the stage
 /// whose values are not finite in the batch on `tape` with input `in`. `counted_from`: the step of the last

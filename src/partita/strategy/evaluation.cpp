@@ -8,6 +8,7 @@
 #include "partita/data/order.hpp"
 #include "partita/nn/softmax.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/divergence.hpp"
 
 #include <cmath>
 
@@ -226,9 +227,11 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   _context.observer.onEvaluation(report);
   _loss = report.stage_loss.back();
   const double seconds = secondsSince(start);
-  if (step == _steps && set.size() > 0 && !std::isfinite(_loss) && _context.grid.world().rank() == 0)
+  if (step == _steps && set.size() > 0 && !std::isfinite(_loss) && _context.grid.world().rank() == 0) {
+    BeforeDivergence::happen();
     throw RunError("after the last step, the loss of the evaluation is not finite (try a smaller "
                    "optimiser/learning_rate)");
+  }
   _context.clock.evaluated(seconds);
   return seconds;
 }

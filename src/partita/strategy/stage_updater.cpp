@@ -169,6 +169,7 @@ namespace {
 constexpr std::int64_t patience = 100; // steps that may be skipped one after another
 
 [[noreturn]] void failImpatient(const LocalStage& local) {
+  BeforeDivergence::happen();
   throw RunError(
       "stage " + std::to_string(local.index() + 1) + ": the loss or the gradient was not finite in " +
       std::to_string(patience) +
@@ -250,7 +251,8 @@ void finishUpdates(const ExecSpace& space, const std::vector<StageUpdater*>& upd
 namespace {
 
 [[noreturn]] void failInfiniteGradient(const LocalStage& local, std::int64_t step) {
-  throw Diverged("stage " + std::to_string(local.index() + 1) + ": the gradient is not finite at step " +
+  BeforeDivergence::happen();
+  throw RunError("stage " + std::to_string(local.index() + 1) + ": the gradient is not finite at step " +
                  std::to_string(step) +
                  " (try a smaller optimiser/learning_rate, standardised data, or optimiser/clip_norm)");
 }

@@ -48,7 +48,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   for (StageUpdater* updater : updaters) updater->failIfDiverged(space, updater->local().tape, Matrix());
   auto job = std::make_shared<CheckpointJob>();
   job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));
-  job->partial = job->final_name + ".partial";
+  job->partial = _partial = job->final_name + ".partial";
   job->require_place = [directory = _run.directory] { directory.requireInPlace(); };
   job->compression = static_cast<int>(_run.config.checkpoint.compression);
   _snapshot.take(space, position, updaters, *job);
@@ -159,20 +159,18 @@ void Checkpointer::finishJob() {
   WriteWatch watch(_job->partial, patience);
   for (poll(); _job != nullptr; poll()) {
     idleBriefly();
-    if (watch.stalled())
+    if (watch.stalled() && _job != nullptr) // which may have ended during that look
       throw RunError("the checkpoint " + _job->final_name + " was not written within " +
                      std::to_string(patience) + " s (run/watchdog)");
   }
 }
 
 void Checkpointer::finishBeforeEnd() {
-  if (_job == nullptr) return;
-  const std::string partial = _job->partial;
-  failureOf([&] { finishJob(); });
+  if (_job != nullptr) failureOf([&] { finishJob(); });
   constexpr double patience = 10.0; // s: for rank 0, which may be computing
   const auto begin = Clock::now();
   std::error_code ignored;
-  while (!_failed && std::filesystem::exists(partial, ignored) && secondsSince(begin) < patience)
+  while (!_failed && std::filesystem::exists(_partial, ignored) && secondsSince(begin) < patience)
     idleBriefly();
 }
 

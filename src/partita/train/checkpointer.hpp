@@ -32,8 +32,8 @@ class Checkpointer {
   /// but each rank only knows its own result: rank 0 alone renames files. Throws RunError if writing makes no
   /// progress for `run/watchdog` seconds.
   bool finish();
-  /// Before this rank ends a job that has diverged: waits until the checkpoint under way, of an earlier step,
-  /// has its name. If that fails, the job ends without it.
+  /// Before this rank ends a job that has diverged: waits until the checkpoint of an earlier step has its
+  /// name, which rank 0 may not have given it yet. If that fails, the job ends without it.
   void finishBeforeEnd();
 
   /// The newest checkpoint finished by this process.
@@ -58,6 +58,7 @@ class Checkpointer {
   RunSnapshot _snapshot;
   std::shared_ptr<CheckpointJob> _job; ///< under way
   std::vector<double> _numbers;        ///< of the strategy
+  std::string _partial;                ///< file of the last checkpoint, until rank 0 names it
   bool _failed = false;
   std::int64_t _last_step = 0;
   std::int64_t _largest_anywhere = 0; ///< values in the largest copy on any rank

@@ -41,7 +41,7 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
       _checkpointer(checkpointer), _time_limit(time_limit),
       _pace(mailbox, length.runStep(restart.start), walkers(grid, length), walks(grid, length)),
       _kept_step(restart.kept_step >= 0 ? restart.kept_step : length.runStep(restart.start)),
-      _kept_before(_kept_step) {
+      _kept_before(_kept_step), _before_divergence([this] { _checkpointer.finishBeforeEnd(); }) {
   _own.checkpoint = restart.asked ? 1 : 0;
   if (planOf(config.strategy).atOwnPace()) return;
   _agreement.emplace(mailbox, _pace, _kept_step, length.total(), [this] { return newWishes(); });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/core/clock.hpp"
+#include "partita/strategy/divergence.hpp"
 #include "partita/train/agreement.hpp"
 #include "partita/train/checkpointer.hpp"
 #include "partita/train/pace.hpp"
@@ -66,6 +67,7 @@ class RunControl : public StepControl {
   Clock::time_point _checked, _measured = Clock::now();
   double _gap = 0.0; ///< s: duration of as many steps as take a quarter of a second, at least one
   std::string _stop_reason;
+  BeforeDivergence _before_divergence;
 };
 
 } // namespace partita

@@ -57,10 +57,11 @@ struct RankMemory {
           rulesOf(config.strategy).bytesWithoutStage(config, plans.partition, world.size(), elsewhere);
       return;
     }
+    const DeviceKind device = deviceKind(chooseMessagePaths(config));
     for (const StagePlan& stage : plans.partition.stages) {
       if (plans.grid.groupOf(stage.index) != plans.grid.group(rank)) continue;
       const StageMemory memory =
-          partMemory(config, plans.partition, plans.grid, stage.index, plans.grid.part(rank));
+          partMemory(config, plans.partition, plans.grid, stage.index, plans.grid.part(rank), device);
       parameters += memory.parameters;
       total += memory.total();
       offloaded += memory.offloaded;
@@ -208,7 +209,8 @@ Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, cons
       watchdog(world, setUpLimits(world, config)), plans(makePlans(world, config, learns, trained, watchdog)),
       grid(world, plans.grid, chooseMessagePaths(config)), window(makeWindow(config, plans.partition, grid)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes,
-                             checkedMemory(config, plans.partition, grid, window.get()))) {
+                             checkedMemory(config, plans.partition, grid, window.get()))),
+      offload_room(std::move(plans.offload_room)) {
   world.barrier(); // with the patience of a set-up
   watchdog.restart(watchdogLimits(config, plans));
 }

@@ -45,6 +45,7 @@ struct Setup {
   Grid grid;
   std::unique_ptr<SharedWindow> window; ///< for a model that ranks share; null: the strategy needs none
   std::vector<std::unique_ptr<LocalStage>> stages;
+  std::shared_ptr<void> offload_room; ///< that of the plans; ends before vectors would give it their space
 
  private:
   Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch,

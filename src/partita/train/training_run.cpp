@@ -200,14 +200,11 @@ Outcome finish(const Communicator& world, const Summary& summary, BegunRun& run,
 }
 
 /// Returns whether all steps were taken.
-bool trainUntilLoss(const ExecSpace& space, const RunContext& context, TrainingParts& parts) {
+bool trainUntilLoss(const ExecSpace& space, const RunContext& context, const RunControl& control) {
   try {
     return train(space, context);
   } catch (const RanksLost&) {
-    if (context.meeting != nullptr) parts.control.describe(*context.meeting);
-    throw;
-  } catch (const Diverged&) {
-    parts.checkpointer.finishBeforeEnd();
+    if (context.meeting != nullptr) control.describe(*context.meeting);
     throw;
   }
 }
@@ -221,7 +218,7 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   const RunContext context = contextOf(run, parts, directory, continued);
   const std::int64_t steps = run.length.total() - run.firstStep();
   const double before = parts.clock.times().training;
-  const bool done = trainUntilLoss(space, context, parts);
+  const bool done = trainUntilLoss(space, context, parts.control);
   std::optional<StepCost> measured;
   if (run.predicted && done && steps > 0)
     measured = measuredCost(run.setup.grid, parts.clock.times().training - before, steps, run.length.turns);

@@ -40,7 +40,10 @@ NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters, 
   }
   if (best == nullptr) return {};
   NetworkTiming timing = *best;
-  if (timing.differsIn(precision)) timing.seconds_per_sample = timing.seconds_per_update = 0.0;
+  if (timing.differsIn(precision)) {
+    timing.seconds_per_sample = timing.seconds_per_update = 0.0;
+    timing.batch = 0;
+  }
   if (named != nullptr && timing.seconds_per_update == 0.0)
     timing.seconds_per_update = named->seconds_per_update;
   if (named != nullptr && timing.spatial_layers == 0) timing.spatial_layers = named->spatial_layers;

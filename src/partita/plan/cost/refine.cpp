@@ -49,8 +49,12 @@ struct FoundNetwork {
 std::vector<FoundNetwork> networksOf(const std::vector<RunEvidence>& runs, const Cluster& cluster) {
   std::map<decltype(identityOf(NetworkTiming())), FoundNetwork> networks;
   for (const RunEvidence& evidence : runs) {
-    const NetworkTiming network = networkOf(evidence.task);
+    NetworkTiming network = networkOf(evidence.task);
     FoundNetwork& found = networks[identityOf(network)];
+    const NetworkTiming used = timingOf(evidence.task, cluster); // whose other values the time belongs to
+    network.batch = used.batch;
+    network.seconds_per_update = used.seconds_per_update;
+    network.spatial_layers = used.spatial_layers;
     found.network = network;
     const CostModel model = modelOf(evidence, cluster);
     double seconds = 0.0;

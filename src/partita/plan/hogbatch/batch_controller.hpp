@@ -111,10 +111,14 @@ class BatchController {
   bool allEndedBatches() const;
   void addLap();
   void startLaps();
-  bool isAhead(std::size_t group, std::size_t other) const;
-  bool isAheadOfAny(std::size_t group) const;
-  bool isOutermost(std::size_t group, bool ahead) const;
-  bool mayGrow(std::size_t group, std::int64_t size) const;
+  /// Has a group made more updates than another one, or fewer, beyond chance?
+  struct Standing {
+    bool ahead = false, behind = false; ///< of any
+    bool first() const { return ahead && !behind; }
+    bool last() const { return behind && !ahead; }
+  };
+  std::vector<Standing> standings() const;
+  bool mayGrow(std::size_t group, std::int64_t size, const std::vector<Standing>& standings) const;
   bool resize(std::size_t group, std::int64_t size);
   bool isActive(std::size_t group) const { return _states[group].lanes > 0; }
   std::int64_t clamped(std::size_t group, std::int64_t size) const;

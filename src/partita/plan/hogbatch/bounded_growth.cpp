@@ -45,10 +45,11 @@ void BatchController::endLap(std::size_t group) {
   ++_states[group].lap_batches;
   if (!allEndedBatches()) return;
   addLap();
+  const std::vector<Standing> standings = this->standings();
   for (std::size_t i = 0; i < _states.size(); ++i)
-    if (isOutermost(i, true) && mayGrow(i, larger(i)) && resize(i, larger(i))) return;
+    if (standings[i].first() && mayGrow(i, larger(i), standings) && resize(i, larger(i))) return;
   for (std::size_t i = 0; i < _states.size(); ++i)
-    if (isOutermost(i, false) && resize(i, smaller(i))) return;
+    if (standings[i].last() && resize(i, smaller(i))) return;
 }
 
 bool BatchController::allEndedBatches() const {
@@ -81,39 +82,33 @@ void BatchController::startLaps() {
   }
 }
 
-/// Did the group make more updates than the other one, beyond chance? n batches at random times have a
-/// standard deviation of sqrt(n), and the logarithm of n that of 1 / sqrt(n). Half an update more for each
-/// keeps it finite if all updates of a group were dropped.
-bool BatchController::isAhead(std::size_t group, std::size_t other) const {
-  const GroupState &first = _states[group], &second = _states[other];
-  const double ratio = (first.round_updates + 0.5) / (second.round_updates + 0.5);
-  const auto active =
-      std::count_if(_states.begin(), _states.end(), [](const GroupState& state) { return state.lanes > 0; });
-  return std::log(ratio) > deviationsOf(static_cast<double>(active)) *
-                               std::sqrt(1.0 / first.round_batches + 1.0 / second.round_batches);
-}
-
-bool BatchController::isAheadOfAny(std::size_t group) const {
-  for (std::size_t i = 0; i < _states.size(); ++i)
-    if (i != group && isActive(i) && isAhead(group, i)) return true;
-  return false;
-}
-
-/// Is it ahead of another group while none is ahead of it? Without `ahead`: the same for behind. Several
-/// groups may be, such as two that are equally fast.
-bool BatchController::isOutermost(std::size_t group, bool ahead) const {
-  bool any = false;
-  for (std::size_t i = 0; isActive(group) && i < _states.size(); ++i) {
-    if (i == group || !isActive(i)) continue;
-    if (ahead ? isAhead(i, group) : isAhead(group, i)) return false;
-    any = any || (ahead ? isAhead(group, i) : isAhead(i, group));
+/// Compares all groups. n batches at random times have a standard deviation of sqrt(n), and the logarithm of
+/// n that of 1 / sqrt(n). Half an update more for each group keeps it finite if all of its updates were
+/// dropped.
+std::vector<BatchController::Standing> BatchController::standings() const {
+  std::vector<std::size_t> active;
+  std::vector<double> logarithms, variances;
+  for (std::size_t i = 0; i < _states.size(); ++i) {
+    if (!isActive(i)) continue;
+    active.push_back(i);
+    logarithms.push_back(std::log(_states[i].round_updates + 0.5));
+    variances.push_back(1.0 / _states[i].round_batches);
   }
-  return any;
+  const double limit = deviationsOf(static_cast<double>(active.size()));
+  std::vector<Standing> standings(_states.size());
+  for (std::size_t a = 0; a < active.size(); ++a)
+    for (std::size_t b = 0; b < active.size(); ++b) {
+      const double lead = logarithms[a] - logarithms[b];
+      if (lead <= 0.0 || lead * lead <= limit * limit * (variances[a] + variances[b])) continue;
+      standings[active[a]].ahead = standings[active[b]].behind = true;
+    }
+  return standings;
 }
 
 /// All batches together stay at most as large as the first ones, unless a group that is ahead of none is at
 /// its lower bound: then others that are behind would only come ahead of it by shrinking.
-bool BatchController::mayGrow(std::size_t group, std::int64_t size) const {
+bool BatchController::mayGrow(std::size_t group, std::int64_t size,
+                              const std::vector<Standing>& standings) const {
   std::int64_t first = 0, next = 0;
   bool last_is_smallest = false;
   for (std::size_t i = 0; i < _states.size(); ++i) {
@@ -121,7 +116,7 @@ bool BatchController::mayGrow(std::size_t group, std::int64_t size) const {
     first += _groups[i].start * _states[i].lanes;
     next += (i == group ? size : _states[i].size) * _states[i].lanes;
     last_is_smallest =
-        last_is_smallest || (i != group && _states[i].size == _groups[i].lower && !isAheadOfAny(i));
+        last_is_smallest || (i != group && _states[i].size == _groups[i].lower && !standings[i].ahead);
   }
   return next <= first || last_is_smallest;
 }

@@ -28,7 +28,8 @@ StrategySection DeckPlacement::strategy(StrategySection section) const {
 }
 
 DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int64_t microbatches)
-    : _model(model), _cluster(cluster), _microbatches(microbatches) {
+    : _model(model), _cluster(cluster), _microbatches(microbatches),
+      _number_bytes(static_cast<double>(model.task().program->device().real_bytes)) {
   const std::vector<LayerCost>& rows = model.task().layers;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const bool begins = i == 0 || rows[i].index != rows[i - 1].index;
@@ -72,8 +73,8 @@ const std::vector<PassTime>& DeckPlacer::passesOver(double rows) const {
   return found->second;
 }
 
-double DeckPlacer::messageSeconds(double rows, const Layer& before, const Link& link) {
-  return link.seconds(pointToPoint(rows * before.outputs * bytes_per_item));
+double DeckPlacer::messageSeconds(double rows, const Layer& before, const Link& link) const {
+  return link.seconds(pointToPoint(rows * before.outputs * _number_bytes));
 }
 
 /// The layers follow one another. The bandwidth is 1, and edges have the seconds of a message between nodes,
@@ -91,8 +92,8 @@ PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_sta
   double largest = 0.0; // s
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const Layer& layer = _layers[i];
-    graph.layers.push_back({static_cast<std::int64_t>(i), bytes_per_item * layer.parameters,
-                            bytes_per_item * rows * layer.activations, passes[i].forward, passes[i].backward,
+    graph.layers.push_back({static_cast<std::int64_t>(i), _number_bytes * layer.parameters,
+                            _number_bytes * rows * layer.activations, passes[i].forward, passes[i].backward,
                             false});
     if (i == 0) continue;
     const std::int64_t ranks = most_stages * plan.replicas;
@@ -250,7 +251,7 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
       stages[s].message = messageSeconds(rows, _layers[end - 1], link);
       stages[s].copying = (1.0 - _cluster.overlap) * stages[s].message;
     }
-    const Messages sum = ringAllReduce(plan.replicas, parameters * bytes_per_item);
+    const Messages sum = ringAllReduce(plan.replicas, parameters * _number_bytes);
     const double reduced = plan.replicas > 1 ? sum.count / 2.0 * sum.bytes : 0.0;
     slowest_end = std::max(slowest_end, update + _cluster.links.of(plan.ranks()).seconds(sum) +
                                             reduced * _cluster.seconds_per_reduced_byte);

@@ -87,11 +87,12 @@ class DeckPlacer {
   template <class Step>
   void moveCuts(DeckPlacement& plan, Step step_of) const;
   /// Seconds of a message to the next stage.
-  static double messageSeconds(double rows, const Layer& before, const Link& link);
+  double messageSeconds(double rows, const Layer& before, const Link& link) const;
 
   const CostModel& _model;
   const Cluster& _cluster;
   std::int64_t _microbatches;
+  double _number_bytes; ///< of a stored number
   std::vector<Layer> _layers;
   mutable std::map<double, std::vector<PassTime>> _passes; ///< by rows: most plans have the same few
 };

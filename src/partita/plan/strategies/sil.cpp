@@ -331,7 +331,8 @@ class SilPlan final : public StrategyPlan {
     return {cut_start ? "try more layers in it, a larger strategy/kappa or another learning rate"
                       : "its labels vary too little compared with its initial outputs (try "
                         "strategy/initialisation = \"cut\" or a larger strategy/kappa)",
-            "train for more epochs, cut into fewer stages, or set strategy/exits = \"sum\""};
+            std::string("train for more epochs, cut into fewer stages, or set strategy/exits = ") +
+                (section.sil.exits == Exits::none ? "\"sum\"" : "\"none\"")};
   }
 
   std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const override {

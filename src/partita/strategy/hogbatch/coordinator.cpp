@@ -47,7 +47,8 @@ void Coordinator::restore(const Position& position, const std::vector<double>& n
   }
   const auto of_others = found ? found : HogbatchState::from(numbers); // whose place in the epoch is the same
   if (of_others) std::tie(_state.epoch, _state.cursor) = std::tie(of_others->epoch, of_others->cursor);
-  if (_state.epoch < 0 || _state.cursor < 0 || _progress.step(_state.epoch, _state.cursor) != position.step)
+  if (_state.epoch < 0 || _state.epoch > position.step || _state.cursor < 0 ||
+      _progress.step(_state.epoch, _state.cursor) != position.step)
     std::tie(_state.epoch, _state.cursor) = _progress.place(position.step);
   if (_state.cursor >= _progress.samples()) {
     ++_state.epoch;

@@ -1,6 +1,7 @@
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
+#include "partita/strategy/divergence.hpp"
 #include "partita/strategy/hogbatch/coordinator.hpp"
 
 #include <algorithm>
@@ -21,8 +22,10 @@ void Coordinator::drop(std::size_t worker, const std::string& why) {
   _orders.giveBack(worker);
   own.result.reset();
   if (own.failed) _controller.lose(workerGroup(_section, worker), 1);
-  if (!_orders.anyLeft())
-    throw Diverged("all workers have failed: the loss is not finite (try a smaller optimiser/learning_rate)");
+  if (!_orders.anyLeft()) {
+    BeforeDivergence::happen();
+    throw RunError("all workers have failed: the loss is not finite (try a smaller optimiser/learning_rate)");
+  }
   handOut();
 }
 

@@ -2,6 +2,7 @@
 
 #include "partita/comm/wait_times.hpp"
 #include "partita/data/order.hpp"
+#include "partita/strategy/divergence.hpp"
 
 #include <cmath>
 #include <limits>
@@ -59,7 +60,8 @@ Score::Sums GradientWork::compute(const ExecSpace& space, const WorkOrder& order
 }
 
 void failDiverged(const WorkOrder& order) {
-  throw Diverged("the loss is not finite at batch " + std::to_string(order.number + 1) +
+  BeforeDivergence::happen();
+  throw RunError("the loss is not finite at batch " + std::to_string(order.number + 1) +
                  " of the run (try a smaller optimiser/learning_rate or strategy/rate_cap; checkpoints of "
                  "earlier steps, if there are any, are kept)");
 }

@@ -1,3 +1,4 @@
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/search/search_spec.hpp"
 
@@ -170,7 +171,7 @@ TEST_CASE("Mistakes in the description of a transformer are all reported", "[pla
     try {
       parseTransformer(lines, "m");
     } catch (const UserError& error) {
-      return error.what();
+      return joined(error.messages(), "\n");
     }
     return "accepted";
   };
@@ -194,8 +195,9 @@ TEST_CASE("Mistakes in the description of a transformer are all reported", "[pla
   REQUIRE(expert("2", "4") == "accepted");
   REQUIRE(expert("3", "4").find("expert/stages: must be at most the number of layers, 2") !=
           std::string::npos);
-  REQUIRE(expert("2", "1").find("expert/parts: must be from least_parts to most_parts, 2 to 4") !=
-          std::string::npos);
+  for (const char* const parts : {"1", "8"})
+    REQUIRE(expert("2", parts).find("expert/parts: must be from least_parts to most_parts, 2 to 4") !=
+            std::string::npos);
   REQUIRE(expert("2", "3").find("expert/parts: 3 is not a power of two") != std::string::npos);
   REQUIRE(expert("3", "8").find("expert/parts: 4 heads or 128 units are not divisible by 8") !=
           std::string::npos);

@@ -63,9 +63,12 @@ function(partita_find_optional name purpose header folder library root cure)
   mark_as_advanced(PARTITA_${name}_INCLUDE_DIR PARTITA_${name}_LIBRARY)
   if(PARTITA_${name}_INCLUDE_DIR AND PARTITA_${name}_LIBRARY)
     set(PARTITA_HAVE_${name} ON PARENT_SCOPE)
+    message(STATUS "${name}: ${PARTITA_${name}_LIBRARY}")
   elseif(NOT PARTITA_ENABLE_${name} STREQUAL AUTO)
     message(FATAL_ERROR
             "PARTITA_ENABLE_${name} is ${PARTITA_ENABLE_${name}}, but ${header} or ${library} is missing: ${cure}")
+  else()
+    message(STATUS "${name}: not found")
   endif()
 endfunction()
 

@@ -15,12 +15,18 @@ chosen() {
   printf '%s\n' "CXX=${CXX:-}" "Kokkos=$kokkos" "KokkosKernels_ROOT=${KokkosKernels_ROOT:-}"
 }
 
+# Was the build folder configured for this, and not by hand for something else?
+isAsChosen() {
+  [ -e "$build/chosen" ] && [ "$(chosen)" = "$(<"$build/chosen")" ] &&
+    ! grep -qs '^BUILD_TESTING:BOOL=OFF' "$build/CMakeCache.txt"
+}
+
 # buildTarget TARGET...: configures if needed, then builds. Ninja does nothing if nothing has changed.
 buildTarget() {
   needBuildPackages "${test_packages[@]}"
   needKokkos "$preset"
-  if [ -e "$build/chosen" ] && [ "$(chosen)" != "$(<"$build/chosen")" ]; then
-    say "the compiler or Kokkos is another than in $build, which is configured again"
+  if [ -e "$build/build.ninja" ] && ! isAsChosen; then
+    say "$build has another compiler or Kokkos, or no tests: it is configured again"
     rm -f "$build/build.ninja"
   fi
   if [ ! -e "$build/build.ninja" ]; then
@@ -135,7 +141,10 @@ runBench() {
   [ -z "$json" ] || : >>"$json" # first, so that a bad path is reported before minutes of measuring
   buildTarget partita_app
   noteBlasKernels
-  if ! needPeer; then
+  if [[ " ${arguments[*]}" == *" optimiser/"* ]]; then
+    say "PyTorch skipped: it would train with another optimiser"
+    peer=
+  elif ! needPeer; then
     say "PyTorch skipped: it could not be installed into $peer (see $log)"
     peer=
   fi

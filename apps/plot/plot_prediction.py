@@ -22,6 +22,8 @@ class Compared:
         summary = Summary(folder)
         self.name = os.path.basename(os.path.abspath(folder))
         values = [summary.number(f"{side}.{term}") for side in ("predicted", "measured") for term in TERMS]
+        if summary.number("predicted.epoch_s") is not None:
+            raise RunError(f"{folder}: has no steps to compare, since its workers train at their own pace")
         if None in values or min(values) <= 0:
             raise RunError(f"{folder}: has no prediction; train with run/cluster=FILE")
         self.predicted, self.measured = values[:2], values[2:]

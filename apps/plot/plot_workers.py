@@ -27,11 +27,11 @@ def of_network(rows):
 
 
 def losses(folder):
-    """Points (time, loss): of the evaluations, or of the training if there are fewer than two."""
+    """What the losses are of, and points (time, loss): of evaluations, or of the training if there are fewer than two."""
     rows = rows_of(folder, "history.csv")
     evaluated, trained = (numbers(of_network([row for row in rows if row.get("event") == event]), "time_s", "loss")
                           for event in ("evaluation", "step"))
-    return evaluated if len(evaluated) > 1 else trained
+    return ("", evaluated) if len(evaluated) > 1 else (", training", trained)
 
 
 def by_rank(folder):
@@ -53,9 +53,9 @@ def draw(folders):
     plt = start_pyplot()
     figure, (loss, batches, shares) = plt.subplots(3, 1, sharex=True, figsize=(7, 8.5), constrained_layout=True,
                                                    gridspec_kw={"height_ratios": (3, 2, 2)})
-    for name, points in curves:
+    for name, (what, points) in curves:
         if points:
-            loss.plot(*zip(*points), marker="o", markersize=3, label=name)
+            loss.plot(*zip(*points), marker="o", markersize=3, label=name + what)
     for (rank, role), points in workers:
         times, sizes, updates = zip(*points)
         batches.step(times, sizes, where="post", label=f"rank {rank}, {role}")

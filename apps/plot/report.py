@@ -102,7 +102,10 @@ def result_tiles(run):
     first = [("Test perplexity", run.shown("test_perplexity", significant), "exp(loss)"), loss, accuracy] \
         if perplexity else [accuracy, loss]
     grid = [run.number(f"grid.{name}") for name in ("stages", "replicas")]
+    parts = run.number("grid.parts") or 1
     about = f"{plural(int(grid[0]), 'stage')} \u00d7 {plural(int(grid[1]), 'replica')}" if None not in grid else ""
+    if about and parts > 1:
+        about += f" \u00d7 {int(parts)} parts"
     return [*first, ("Training time", run.shown("train_seconds", duration), "without evaluations"),
             ("Throughput", run.shown("samples_per_second", scaled), "samples per second"),
             ("Ranks", run.shown("grid.ranks", grouped), about),

@@ -177,8 +177,9 @@ def traffic_section(run):
     kinds = (("between stages", "c1", "bytes_between_stages", "train_seconds"),
              ("between replicas", "c5", "bytes_between_replicas", "train_seconds"),
              ("between parts", "c4", "bytes_between_parts", "train_seconds"),
-             ("evaluation", "c3", "bytes_evaluation", "evaluation_seconds"))
-    found = [(name, colour, run.number(key), key, run.number(seconds)) for name, colour, key, seconds in kinds]
+             ("evaluation", "c3", "bytes_evaluation", None))  # the last one counts, but its seconds do not
+    found = [(name, colour, run.number(key), key, seconds and run.number(seconds))
+             for name, colour, key, seconds in kinds]
     found = [entry for entry in found if entry[2] is not None]
     if not found:
         return None

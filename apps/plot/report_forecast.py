@@ -8,7 +8,7 @@ from report_svg import Curve, bar_chart, line_chart, swatch
 from run_files import RunError, open_text
 
 COLOURS = {"compute": "c1", "stage": "c5", "gradients": "c6", "parameters": "c4", "norm": "c3", "all_gather": "c2",
-           "all_reduce": "c7", "reduce_scatter": "c4", "halo": "c5", "gather": "c3", "other": "c8"}
+           "all_reduce": "c7", "reduce_scatter": "c4", "halo": "c2", "gather": "c3", "other": "c8"}
 MARKERS = "ostd"
 MOST_CURVES = 8
 MOST_PREDICTIONS = 100000
@@ -25,16 +25,17 @@ def kinds_of(run):
 
 
 def cost_bars(run, kinds):
-    rows = []
+    rows, shown = [], set()
     for side in ("predicted", "measured"):
         values = [("compute", run.number(f"{side}.compute_s")),
                   *((kind, run.number(f"{side}.communication.{kind}")) for kind in kinds)]
         segments = [(COLOURS.get(kind, "c8"), value, f"{side}, {kind_text(kind)}: {duration(value)}")
                     for kind, value in values if value is not None and value > 0]
+        shown.update(kind for kind, value in values if value is not None and value > 0)
         rows.append((side, segments, duration(run.number(f"{side}.step_s"))))
-    shown = [kind for kind in ("compute", *kinds) if any(COLOURS.get(kind, "c8") == part[0] for row in rows for part in row[1])]
     return element("figure", element("h3", "A training step"),
-                   legend([(COLOURS.get(kind, "c8"), swatch("box"), kind_text(kind), None) for kind in shown]),
+                   legend([(COLOURS.get(kind, "c8"), swatch("box"), kind_text(kind), None)
+                           for kind in ("compute", *kinds) if kind in shown]),
                    bar_chart(rows, "A training step as predicted and as measured; the table below has the numbers", duration))
 
 

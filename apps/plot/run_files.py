@@ -93,7 +93,6 @@ class History:
         self.epochs = {}  # step of the run -> epoch of the evaluation there
         self.seconds = 0.0
         self.fault = ""
-        self.cut = False  # is the last line incomplete, perhaps because it is being written?
         with open_text(self.path) as file:
             self._read(csv.DictReader(self._whole_lines(file)))
         if set(self.loss) == {"1"} and set(self.accuracy) == {"joined"}:  # a network of one stage
@@ -104,13 +103,16 @@ class History:
 
     def _whole_lines(self, file):
         for line in file:
-            self.cut = not line.endswith("\n")
-            if not self.cut:
+            if line.endswith("\n"):  # an incomplete last line may be being written
                 yield line
 
     def _read(self, rows):
-        missing = [name for name in COLUMNS if name not in (rows.fieldnames or [])]
-        if missing and rows.fieldnames is None:
+        try:
+            names = rows.fieldnames
+        except csv.Error:
+            raise RunError(f"{self.path}:1: not a line of names of columns") from None
+        missing = [name for name in COLUMNS if name not in (names or [])]
+        if missing and names is None:
             return
         if missing:
             raise RunError(f"{self.path}: no column {', '.join(missing)}; is this a history that partita wrote?")
@@ -128,7 +130,10 @@ class History:
         wanted = [("loss", self.evaluated_loss), ("accuracy", self.accuracy)] if evaluation else \
             [("loss", self.loss), ("learning_rate", self.rate), ("samples_per_second", self.speed)]
         skipped = not evaluation and row["loss"] == ""  # no step since the last row counted
-        points = [(curves, float(row[name])) for name, curves in wanted if name in row and not (skipped and name == "loss")]
+        # With exits, the accuracy is that of the sum up to the stage; the curve of a stage is its own.
+        own = "accuracy_alone" if stage != "joined" and row.get("accuracy_alone") else "accuracy"
+        points = [(curves, float(row[own if name == "accuracy" else name])) for name, curves in wanted
+                  if name in row and not (skipped and name == "loss")]
         for curves, value in points:
             curves.setdefault(stage, []).append((step, value))
         if evaluation:

@@ -102,6 +102,7 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="write the rows and their plans to FILE")
     arguments = parser.parse_intermixed_args()
     rows = []
+    runs.write_json(arguments.json, rows)  # so that a bad path is reported before the work
     print(f"{'network':14} {'ranks':>5} {'plan':>12} {'predicted':>11} {'measured':>10} {'error':>7} {'by flops':>10} "
           f"{'of flops':>9} {'noise':>7}\n{'':33} {'ms':>11} {'ms':>10} {'%':>7} {'ms':>10} {'x':>9} {'%':>7}")
     with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +110,7 @@ def main():
             for network in arguments.networks:
                 rows.append(compare(arguments, network, ranks, folder))
                 show(rows[-1])
-    runs.write_json(arguments.json, rows)
+                runs.write_json(arguments.json, rows)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,13 @@ import json
 import os
 import re
 import statistics
-import sys
-import tomllib
 from pathlib import Path
+
+try:
+    import tomllib
+except ImportError:
+    print("tomllib needs Python 3.11")
+    raise SystemExit(77) from None
 
 import support
 from support import DECKS, run
@@ -166,7 +170,4 @@ class Tutorial(support.RunTest):
 
 
 if __name__ == "__main__":
-    if sys.version_info < (3, 11):
-        print("tomllib needs Python 3.11")
-        sys.exit(77)
     support.main()

@@ -69,9 +69,12 @@ class Job:
         while self.running() and time.time() < end:
             time.sleep(0.001)
 
-    def wait_for(self, condition):
+    def wait_for(self, condition, timeout=300):
         """Waits until the condition holds or the run ends."""
+        end = time.time() + timeout
         while self.running() and not condition():
+            if time.time() > end:
+                raise AssertionError(f"waited {timeout} s, and the run goes on\n{self._text()}")
             time.sleep(0.001)
 
     def until(self, condition, what, timeout=60):

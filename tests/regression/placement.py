@@ -6,8 +6,13 @@ import os
 import re
 import shlex
 import time
-import tomllib
 from pathlib import Path
+
+try:
+    import tomllib
+except ImportError:
+    print("tomllib needs Python 3.11")
+    raise SystemExit(77) from None
 
 import support
 from support import run

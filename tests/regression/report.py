@@ -17,11 +17,12 @@ import support
 from support import history, train
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+PLOT = ROOT / "apps" / "plot"
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(PLOT)]
 sys.dont_write_bytecode = True
 from html_page import Page, read_number  # noqa: E402
+from run_files import History  # noqa: E402
 
-PLOT = ROOT / "apps" / "plot"
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # the scripts lie in the sources
 TEXT = ('network/layers=[{ type = "embedding", width = 16, positions = true }, { type = "block", repeat = 2, layers = ['
         '{ type = "layer-norm" }, { type = "attention", heads = 2 }] }, { type = "dense" }]')
@@ -301,6 +302,19 @@ class Reports(support.RunTest):
         page = self.page(folder)
         self.assertIn("The loss of the joined network is not finite", page.texts["all aside"][0])
         self.assertNotIn("nan", page.titles)
+
+    def test_curves_of_stages_with_exits_are_their_own(self):
+        head = "time_s,event,stage,epoch,step,run_step,loss,learning_rate,samples_per_second,grad_norm,train_accuracy,accuracy"
+        (self.folder / "history.csv").write_text(
+            f"{head},accuracy_alone\n1,evaluation,1,1,9,9,0.5,,,,,40,30\n1,evaluation,joined,1,9,9,0.5,,,,,60,20\n")
+        self.assertEqual(History(self.folder).accuracy, {"1": [(9, 30.0)], "joined": [(9, 60.0)]})
+        (self.folder / "history.csv").write_text(f"{head}\n1,evaluation,1,1,9,9,0.5,,,,,40\n")
+        self.assertEqual(History(self.folder).accuracy, {"1": [(9, 40.0)]})
+
+    def test_a_damaged_head_of_the_history(self):
+        folder = self.trained("joint")
+        (folder / "history.csv").write_text("x" * 200000 + "\n")
+        self.assertIn("not a line of names of columns", self.page(folder).texts["all aside"][0])
 
     def test_rows_without_a_loss(self):
         """All steps before such a row were skipped: it has a rate, and later rows count."""

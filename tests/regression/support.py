@@ -77,7 +77,11 @@ def finish(process, timeout=120):
     try:
         stdout, stderr = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        process.kill()
+        process.terminate()  # a launcher that is killed leaves its ranks behind
+        try:
+            process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
         raise
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 

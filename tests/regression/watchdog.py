@@ -48,9 +48,11 @@ class Watchdog(support.RunTest):
 
     def test_a_slow_link_loses_nothing(self):
         """Both ranks wait for one another while 5 kB are on their way for six seconds."""
+        begin = time.time()
         result = support.run("train", self.deck, "strategy/kind=pipeline", "run/steps=1", "run/evaluate_every=0",
                              "data/test_samples=1", ranks=2, environment={"PARTITA_LINKS": "bandwidth=850"})
         self.assertEqual((result.returncode, support.complaints(result)), (0, []))
+        self.assertGreater(time.time() - begin, 6)
 
     def test_lost_message(self):
         result, seconds = self.with_fault("lose:0:100")

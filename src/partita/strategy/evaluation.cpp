@@ -170,10 +170,10 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   if (grid.ownsStages() && grid.firstStage() < used)
     EvaluatedShare(config, grid, stages, labels, used).run(space, sets, set, outputs, scores);
   count_parts(true);
-  const auto count = static_cast<std::size_t>(used);
-  std::vector<double> sums(3 * count, 0.0);
+  const std::size_t count = static_cast<std::size_t>(used), numbers = adds ? 3 : 2; // of each stage
+  std::vector<double> sums(numbers * count, 0.0);
   for (std::size_t s = 0; s < stages.size() && stages[s]->index() < used && grid.part() == 0; ++s) {
-    double* const mine = &sums[3 * static_cast<std::size_t>(stages[s]->index())];
+    double* const mine = &sums[numbers * static_cast<std::size_t>(stages[s]->index())];
     const Score::Sums joined = scores.joined[s].take(space);
     mine[0] = joined.correct;
     mine[1] = joined.loss;
@@ -183,7 +183,7 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   Evaluation result;
   for (std::size_t s = planOf(config.strategy).gradientsCross() ? count - 1 : 0; s < count; ++s) {
     const auto mean = [&](std::size_t sum) {
-      return sums[3 * s + sum] / static_cast<double>(set.labels.size());
+      return sums[numbers * s + sum] / static_cast<double>(set.labels.size());
     };
     result.accuracy.push_back(mean(0));
     result.loss.push_back(mean(1));

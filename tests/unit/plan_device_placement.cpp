@@ -110,6 +110,16 @@ PlacementTask longChain(int layers) {
   return task;
 }
 
+/// Equal layers, of which the first stands for an embedding.
+LayerGraph equalChain(std::int64_t tensor_degree, int layers) {
+  LayerGraph graph{tensor_degree, {}, {}};
+  for (int i = 0; i < layers; ++i) {
+    graph.layers.push_back({i - 1, 3, 2, 1.0, 2.0, tensor_degree > 1});
+    if (i > 0) graph.edges.push_back({i - 1, i, 5.0});
+  }
+  return graph;
+}
+
 } // namespace
 
 TEST_CASE("Plans are as fast as the best of all", "[plan][placement][sweep]") {
@@ -209,12 +219,7 @@ TEST_CASE("A fixed plan has its price, or none where it does not fit", "[plan][p
   task.bandwidth = 10.0;
   task.devices = 8;
   task.microbatches = 6;
-  LayerGraph graph{1, {}, {}};
-  for (int i = 0; i < 5; ++i) { // an embedding and four layers
-    graph.layers.push_back({i - 1, 3, 2, 1.0, 2.0, false});
-    if (i > 0) graph.edges.push_back({i - 1, i, 5.0});
-  }
-  task.graphs.push_back(graph);
+  task.graphs.push_back(equalChain(1, 5));
   REQUIRE(!timeOfFixedPlan(task));
   task.fixed = FixedPlan{2, 1, 3, 4};
   // Stages of two and of three layers. The last is slower: 3 + 6 and 0.5 to receive; 2 + 2 - 1 rounds, and
@@ -240,12 +245,7 @@ TEST_CASE("A fixed plan rounds its shares up, and may leave stages empty", "[pla
   task.bandwidth = 10.0;
   task.devices = 64;
   task.microbatches = 6;
-  LayerGraph graph{2, {}, {}};
-  for (int i = 0; i < 50; ++i) { // an embedding, 48 layers and a head, as in GPT-2 XL
-    graph.layers.push_back({i - 1, 3, 2, 1.0, 2.0, true});
-    if (i > 0) graph.edges.push_back({i - 1, i, 5.0});
-  }
-  task.graphs.push_back(graph);
+  task.graphs.push_back(equalChain(2, 50)); // 48 layers and a head, as in GPT-2 XL
   task.fixed = FixedPlan{32, 2, 1, 48};
   // 24 stages of two layers, seven without layers, and the last one of two: each takes 6, and 0.5 both to
   // receive values and to receive gradients.

@@ -65,7 +65,13 @@ std::int64_t countAll(const Partition& partition) {
   return sum;
 }
 
-/// What all ranks together have sent and stored.
+/// What a training has reached of the rate at which its ranks multiply matrices.
+struct Utilisation {
+  double hardware = 0.0, model = 0.0; ///< see RunFlops
+  std::string reference;              ///< the rate
+};
+
+/// What all ranks together have sent, stored and computed.
 struct Counters {
   explicit Counters(const Grid& grid)
       : device(grid.world().gather(AllocationCounter::peakBytes())),
@@ -77,6 +83,7 @@ struct Counters {
   Traffic sent;
   std::vector<std::int64_t> device, resident; // by rank
   std::vector<RankPlace> places;              // by rank, on rank 0
+  std::optional<Utilisation> utilisation;
 };
 
 double samplesPerSecond(const Summary& summary, const RunConfig& deck) {
@@ -135,12 +142,6 @@ void addWorkers(JsonObject& json, const WorkerHistory& history, const std::vecto
   json.add("time_to_loss", reached);
 }
 
-/// What a training has reached of the rate at which its ranks multiply matrices.
-struct Utilisation {
-  double hardware = 0.0, model = 0.0; ///< see RunFlops
-  std::string reference;              ///< the rate
-};
-
 /// On rank 0, whose rate stands for those of all ranks; none if these compute on different devices, or if
 /// rank 0 does not train.
 std::optional<Utilisation> utilisationOf(const Summary& summary, const RunConfig& deck,
@@ -186,7 +187,7 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("train_seconds", summary.times.training);
   json.add("evaluation_seconds", summary.times.evaluation);
   json.add("samples_per_second", samplesPerSecond(summary, deck));
-  if (const auto used = utilisationOf(summary, deck, partition, grid, counters.places)) {
+  if (const auto& used = counters.utilisation) {
     json.add("hardware_flops_utilisation", used->hardware);
     json.add("model_flops_utilisation", used->model);
     json.add("flops_reference", used->reference);
@@ -208,7 +209,7 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   return json.text() + "\n";
 }
 
-void show(const Summary& summary, const RunConfig& deck, const Partition& partition, const Grid& grid,
+void show(const Summary& summary, const RunConfig& deck, const Partition& partition,
           const Counters& counters) {
   char line[256];
   std::string perplexity;
@@ -229,7 +230,7 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
       formatBytes(static_cast<double>(counters.sent.between_replicas)).c_str());
   Log::info(std::string(line) + parts);
   Log::info("parameters_hash " + summary.parameters_hash);
-  if (const auto used = utilisationOf(summary, deck, partition, grid, counters.places)) {
+  if (const auto& used = counters.utilisation) {
     std::snprintf(line, sizeof line, "FLOPs: %.1f %% of ", 100.0 * used->hardware);
     std::string text = line + used->reference;
     std::snprintf(line, sizeof line, "; without recomputation %.1f %%", 100.0 * used->model);
@@ -253,9 +254,10 @@ std::optional<ForecastCheck> checkForecast(const Summary& summary, const Setup& 
 void finishSummary(const Summary& summary, const Setup& setup, const Monitor& monitor,
                    const RunDirectory& directory) {
   const Partition& partition = setup.plans.partition;
-  const Counters counters(setup.grid);
+  Counters counters(setup.grid);
+  counters.utilisation = utilisationOf(summary, setup.config, partition, setup.grid, counters.places);
   const std::optional<ForecastCheck> check = checkForecast(summary, setup, monitor.workers());
-  show(summary, setup.config, partition, setup.grid, counters);
+  show(summary, setup.config, partition, counters);
   if (check) Log::info(check->line);
   collectively(setup.grid.world(), [&] {
     if (!directory.exists() || setup.grid.world().rank() != 0) return;

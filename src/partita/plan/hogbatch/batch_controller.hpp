@@ -117,7 +117,7 @@ class BatchController {
     bool first() const { return ahead && !behind; }
     bool last() const { return behind && !ahead; }
   };
-  std::vector<Standing> standings() const;
+  std::vector<Standing> compareGroups() const;
   bool mayGrow(std::size_t group, std::int64_t size, const std::vector<Standing>& standings) const;
   bool resize(std::size_t group, std::int64_t size);
   bool isActive(std::size_t group) const { return _states[group].lanes > 0; }

@@ -45,7 +45,7 @@ void BatchController::endLap(std::size_t group) {
   ++_states[group].lap_batches;
   if (!allEndedBatches()) return;
   addLap();
-  const std::vector<Standing> standings = this->standings();
+  const std::vector<Standing> standings = compareGroups();
   for (std::size_t i = 0; i < _states.size(); ++i)
     if (standings[i].first() && mayGrow(i, larger(i), standings) && resize(i, larger(i))) return;
   for (std::size_t i = 0; i < _states.size(); ++i)
@@ -85,7 +85,7 @@ void BatchController::startLaps() {
 /// Compares all groups. n batches at random times have a standard deviation of sqrt(n), and the logarithm of
 /// n that of 1 / sqrt(n). Half an update more for each group keeps it finite if all of its updates were
 /// dropped.
-std::vector<BatchController::Standing> BatchController::standings() const {
+std::vector<BatchController::Standing> BatchController::compareGroups() const {
   std::vector<std::size_t> active;
   std::vector<double> logarithms, variances;
   for (std::size_t i = 0; i < _states.size(); ++i) {

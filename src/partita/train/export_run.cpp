@@ -5,6 +5,7 @@
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/provenance.hpp"
+#include "partita/io/layer_operations.hpp"
 #include "partita/io/npz.hpp"
 #include "partita/io/onnx.hpp"
 #include "partita/io/output_file.hpp"
@@ -14,7 +15,6 @@
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/train/check_plans.hpp"
-#include "partita/train/layer_operations.hpp"
 #include "partita/train/run_files.hpp"
 
 #include <filesystem>

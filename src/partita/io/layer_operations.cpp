@@ -1,4 +1,4 @@
-#include "partita/train/layer_operations.hpp"
+#include "partita/io/layer_operations.hpp"
 
 #include "partita/config/names.hpp"
 

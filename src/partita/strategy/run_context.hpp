@@ -5,7 +5,7 @@
 #include "partita/data/dataset.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/strategy/observer.hpp"
-#include "partita/strategy/pipeline/schedule_trace.hpp"
+#include "partita/strategy/schedule_trace.hpp"
 #include "partita/strategy/step_control.hpp"
 #include "partita/strategy/training_clock.hpp"
 

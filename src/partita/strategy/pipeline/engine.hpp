@@ -3,7 +3,7 @@
 #include "partita/comm/grid.hpp"
 #include "partita/plan/pipeline_schedule.hpp"
 #include "partita/strategy/pipeline/pipeline_work.hpp"
-#include "partita/strategy/pipeline/schedule_trace.hpp"
+#include "partita/strategy/schedule_trace.hpp"
 
 #include <memory>
 

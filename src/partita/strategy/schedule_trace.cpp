@@ -1,4 +1,4 @@
-#include "partita/strategy/pipeline/schedule_trace.hpp"
+#include "partita/strategy/schedule_trace.hpp"
 
 #include "partita/comm/chunks.hpp"
 #include "partita/config/user_error.hpp"

@@ -202,9 +202,11 @@ bool Evaluator::due(std::int64_t step) const {
   return (every > 0 && step % every == 0) || step == _steps;
 }
 
-double Evaluator::afterStep(const ExecSpace& space, const Position& position, int trained, int number) {
+void Evaluator::afterStep(const ExecSpace& space, const Position& position, int trained, int number,
+                          const std::vector<StageUpdater*>& updaters) {
   const std::int64_t per_epoch = _context.length.per_epoch, step = position.step;
-  if (!due(step)) return 0.0;
+  if (!due(step)) return;
+  finishUpdates(space, updaters); // counts as training time
   fence(space, "partita::Evaluator::afterStep");
   _context.grid.world().barrier(); // time that a fast rank waits belongs to training
   const UncountedWaits uncounted;
@@ -233,7 +235,7 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
                    "optimiser/learning_rate)");
   }
   _context.clock.evaluated(seconds);
-  return seconds;
+  for (StageUpdater* updater : updaters) updater->pause(seconds);
 }
 
 } // namespace partita

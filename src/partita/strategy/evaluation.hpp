@@ -37,10 +37,11 @@ class Evaluator {
   Evaluator(RunContext context, std::int64_t steps) : _context(std::move(context)), _steps(steps) {}
 
   bool due(std::int64_t step) const;
-  /// Call after each step: evaluates if it is due. The first `trained` stages count; `number` is the stage
-  /// named in the report, 0 for the joined network. Returns the seconds it took, without waiting for slower
-  /// ranks, and subtracts them from the training time.
-  double afterStep(const ExecSpace& space, const Position& position, int trained, int number);
+  /// Call after each step: evaluates if it is due, once the `updaters` have finished their updates. The first
+  /// `trained` stages count; `number` is the stage named in the report, 0 for the joined network. The seconds
+  /// it takes, without waiting for slower ranks, count neither as training time nor for these updaters.
+  void afterStep(const ExecSpace& space, const Position& position, int trained, int number,
+                 const std::vector<StageUpdater*>& updaters = {});
   double loss() const { return _loss; } ///< of the last evaluation, at the end of the trained stages
 
  private:

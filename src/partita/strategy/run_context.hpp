@@ -3,6 +3,7 @@
 #include "partita/comm/loss_watch.hpp"
 #include "partita/comm/shared_window.hpp"
 #include "partita/data/dataset.hpp"
+#include "partita/data/order.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/strategy/observer.hpp"
 #include "partita/strategy/schedule_trace.hpp"
@@ -57,6 +58,20 @@ struct RunContext {
   MeetingState* meeting = nullptr; ///< from which the remaining ranks continue after a loss; null: none
 
   std::uint64_t seed() const { return static_cast<std::uint64_t>(config.run.seed); }
+  /// The rows of this replica in the training batches from number `first` on.
+  BatchReader::RowsOf trainingOrder(std::int64_t first) const {
+    return partita::trainingOrder(sets.train.size(), seed(), config.training.batch, grid.replica(),
+                                  grid.replicas(), first);
+  }
+  /// Passes the report of an updater, if its last step reports, to the observer. `number` and `flops`: as in
+  /// StageUpdater::report. Collective over the replicas.
+  void report(const ExecSpace& space, StageUpdater& updater, const Position& position, int number,
+              double flops) const {
+    if (!updater.reported()) return;
+    StepReport report = updater.report(space, number, flops);
+    report.run_step = length.runStep(position);
+    if (grid.speaks()) observer.onStep(report);
+  }
 };
 
 } // namespace partita

@@ -42,15 +42,12 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase,
 BatchReader PipelineTraining::makeReader(const RowSource& features) const {
   const Grid& grid = _context.grid;
   const RunConfig& config = _context.config;
-  const Dataset& train = _context.sets.train;
   const RunLength& length = _context.length;
   const std::int64_t epochs = (length.steps + length.per_epoch - 1) / length.per_epoch; // begun in training
   const std::int64_t before = _phase == RunPhase::recovery ? epochs * length.per_epoch : 0;
   return {grid.group() == 0 ? &features : nullptr,
-          train,
-          inParts(trainingOrder(train.size(), _context.seed(), config.training.batch, grid.replica(),
-                                grid.replicas(), before + _first),
-                  _microbatches),
+          _context.sets.train,
+          inParts(_context.trainingOrder(before + _first), _microbatches),
           (_steps - _first) * _microbatches,
           microbatchRows(config.strategy, largestShare(config.training.batch, grid.replicas())),
           config.data.prefetch,
@@ -74,10 +71,8 @@ bool PipelineTraining::run(const ExecSpace& space) {
     const bool traced = _context.trace != nullptr && at.step <= _first + _context.config.run.trace;
     _engine->setTrace(traced ? _context.trace : nullptr);
     step(space, reader, at);
-    if (_evaluator.due(at.step)) finishUpdates(space, _updaters); // counts as training time
     _replicas->afterStep(space, at.step, at.step == _steps);
-    const double seconds = _evaluator.afterStep(space, at, grid.plan().stages, _number);
-    for (StageUpdater* updater : _updaters) updater->pause(seconds);
+    _evaluator.afterStep(space, at, grid.plan().stages, _number, _updaters);
     done = !_context.control.afterStep(space, at, _updaters);
   }
   if (_first == _steps) _replicas->withoutSteps(space);
@@ -90,8 +85,7 @@ bool PipelineTraining::run(const ExecSpace& space) {
 
 void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const Position& position) {
   alive();
-  const bool reports = _updaters.back()->reports(),
-             alone = _context.partition.stages.size() == 1 && _context.grid.plan().parts == 1;
+  const bool alone = _context.partition.stages.size() == 1 && _context.grid.plan().parts == 1;
   StepPartners partners{_context.grid.world()};
   // A network on a single rank is clipped on the device without waiting.
   if (!alone) partners.squares = [this](const ExecSpace& on) { return squaresOfAll(on); };
@@ -99,13 +93,8 @@ void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const P
     _work->begin(reader, static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
     _engine->runBatch(space);
   });
-  if (reports && _context.stages.back()->last()) report(space, position);
-}
-
-void PipelineTraining::report(const ExecSpace& space, const Position& position) {
-  StepReport report = _updaters.back()->report(space, _number, _context.partition.joint.flops);
-  report.run_step = _context.length.runStep(position);
-  if (_context.grid.speaks()) _context.observer.onStep(report);
+  if (_context.stages.back()->last())
+    _context.report(space, *_updaters.back(), position, _number, _context.partition.joint.flops);
 }
 
 /// Squared norm of the whole network's gradient, summed tensor by tensor in layer order, whatever stages and

@@ -25,7 +25,6 @@ class PipelineTraining final : public Strategy {
  private:
   BatchReader makeReader(const RowSource& features) const;
   void step(const ExecSpace& space, BatchReader& reader, const Position& position);
-  void report(const ExecSpace& space, const Position& position);
   double squaresOfAll(const ExecSpace& space) const;
 
   RunContext _context;

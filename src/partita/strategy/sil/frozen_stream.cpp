@@ -129,12 +129,9 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
         grid.channel(grid.chain(), grid.group() - 1, Tag::frozen, waits::activations, cache.precision()),
         _capacity, cache.width(), _context.config.strategy.queue, _segments));
   }
-  const Dataset& train = _context.sets.train;
-  auto reader = std::make_unique<BatchReader>(
-      nullptr, train,
-      trainingOrder(train.size(), _context.seed(), _context.config.training.batch, grid.replica(),
-                    grid.replicas(), 0),
-      _whole_segments / grid.replicas(), _capacity, _context.config.data.prefetch);
+  auto reader = std::make_unique<BatchReader>(nullptr, _context.sets.train, _context.trainingOrder(0),
+                                              _whole_segments / grid.replicas(), _capacity,
+                                              _context.config.data.prefetch);
   return std::make_unique<Source>(*this, std::move(reader), cache);
 }
 

@@ -68,14 +68,9 @@ bool SilTraining::beginTraining(const ExecSpace& space, StageUpdater& updater, b
 }
 
 std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std::int64_t first) const {
-  const Grid& grid = _context.grid;
-  const Dataset& train = _context.sets.train;
   return std::make_unique<BatchReader>(
-      rows, train,
-      trainingOrder(train.size(), _context.seed(), _context.config.training.batch, grid.replica(),
-                    grid.replicas(), first),
-      _context.length.steps - first, largestShare(_context.config.training.batch, grid.replicas()),
-      _context.config.data.prefetch);
+      rows, _context.sets.train, _context.trainingOrder(first), _context.length.steps - first,
+      largestShare(_context.config.training.batch, _context.grid.replicas()), _context.config.data.prefetch);
 }
 
 std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) {
@@ -119,21 +114,15 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
   if (onward != nullptr) onward->progress();
 }
 
-/// After a step that reports.
 void SilTraining::report(const ExecSpace& space, StageUpdater& updater, const Position& position) {
-  if (!updater.reported()) return;
   const int index = updater.local().index();
-  StepReport report =
-      updater.report(space, index + 1, _context.partition.local[static_cast<std::size_t>(index)].flops);
-  report.run_step = _context.length.runStep(position);
-  if (_context.grid.speaks()) _context.observer.onStep(report);
+  _context.report(space, updater, position, index + 1,
+                  _context.partition.local[static_cast<std::size_t>(index)].flops);
 }
 
 bool SilTraining::afterStep(const ExecSpace& space, const Position& position, int trained,
                             const std::vector<StageUpdater*>& updaters) {
-  if (_evaluator.due(position.step)) finishUpdates(space, updaters);
-  const double seconds = _evaluator.afterStep(space, position, trained, trained);
-  for (StageUpdater* updater : updaters) updater->pause(seconds);
+  _evaluator.afterStep(space, position, trained, trained, updaters);
   return _context.control.afterStep(space, position, updaters);
 }
 

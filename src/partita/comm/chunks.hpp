@@ -17,11 +17,8 @@ constexpr std::size_t chunk_bytes = std::size_t{1} << 24;
 inline void sendChunks(const Communicator& comm, Tag tag, const void* data, std::size_t bytes) {
   const char* begin = static_cast<const char*>(data);
   for (std::size_t sent = 0; sent < bytes; sent += chunk_bytes) {
-    const auto count = static_cast<int>(std::min(chunk_bytes, bytes - sent));
-    Request request;
-    PARTITA_MPI(MPI_Isend(begin + sent, count, MPI_CHAR, 0, static_cast<int>(tag), comm.get(),
-                          request.start({WaitedFor::Kind::taker, "data for a file", comm.worldRank(0)})));
-    request.wait();
+    const std::size_t count = std::min(chunk_bytes, bytes - sent);
+    Request().send(begin + sent, count, MPI_CHAR, 0, tag, comm, "data for a file").wait();
   }
 }
 
@@ -31,11 +28,7 @@ void receiveChunks(const Communicator& comm, int rank, Tag tag, std::size_t byte
   std::vector<char> chunk(std::min(bytes, chunk_bytes));
   for (std::size_t received = 0; received < bytes; received += chunk_bytes) {
     const std::size_t count = std::min(chunk_bytes, bytes - received);
-    Request request;
-    PARTITA_MPI(
-        MPI_Irecv(chunk.data(), static_cast<int>(count), MPI_CHAR, rank, static_cast<int>(tag), comm.get(),
-                  request.start({WaitedFor::Kind::message, "data for a file", comm.worldRank(rank)})));
-    request.wait();
+    Request().receive(chunk.data(), count, MPI_CHAR, rank, tag, comm, "data for a file").wait();
     take(chunk.data(), count);
   }
 }

@@ -158,6 +158,20 @@ MPI_Request* Request::start(const WaitedFor& what) {
   return &_request;
 }
 
+Request& Request::send(const void* values, std::int64_t count, MPI_Datatype type, int to, Tag tag,
+                       const Communicator& comm, const char* what) {
+  PARTITA_MPI(MPI_Isend(values, mpiCount(count), type, to, static_cast<int>(tag), comm.get(),
+                        start({WaitedFor::Kind::taker, what, comm.worldRank(to)})));
+  return *this;
+}
+
+Request& Request::receive(void* values, std::int64_t count, MPI_Datatype type, int from, Tag tag,
+                          const Communicator& comm, const char* what) {
+  PARTITA_MPI(MPI_Irecv(values, mpiCount(count), type, from, static_cast<int>(tag), comm.get(),
+                        start({WaitedFor::Kind::message, what, comm.worldRank(from)})));
+  return *this;
+}
+
 bool Request::test(MPI_Status* status) {
   int done = 0;
   PARTITA_MPI(MPI_Test(&_request, &done, status));

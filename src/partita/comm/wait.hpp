@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/mpi.hpp"
+#include "partita/comm/tags.hpp"
 #include "partita/core/clock.hpp"
 
 #include <functional>
@@ -108,6 +109,12 @@ class Request {
 
   /// The argument for the MPI call that starts the request; the previous request must be complete.
   MPI_Request* start(const WaitedFor& what);
+  /// Start to send values to a rank of `comm`, or to receive them from it. `what`: see WaitedFor. Return this
+  /// request, which the caller may wait for at once.
+  Request& send(const void* values, std::int64_t count, MPI_Datatype type, int to, Tag tag,
+                const Communicator& comm, const char* what);
+  Request& receive(void* values, std::int64_t count, MPI_Datatype type, int from, Tag tag,
+                   const Communicator& comm, const char* what);
   bool underWay() const { return _request != MPI_REQUEST_NULL; }
   /// Is it complete? MPI makes progress only while it is called.
   bool test(MPI_Status* status = MPI_STATUS_IGNORE);

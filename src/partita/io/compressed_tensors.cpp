@@ -20,7 +20,6 @@ namespace partita {
 namespace {
 
 constexpr std::int64_t bytes_per_chunk = 4 << 20;
-constexpr int tag = static_cast<int>(Tag::chunk);
 
 using Bytes = std::vector<unsigned char>;
 
@@ -101,8 +100,9 @@ class ChunkStore {
  private:
   void receive() {
     if (_sending == 0) return;
-    PARTITA_MPI(MPI_Irecv(_message.data(), mpiCount(_message.size()), MPI_BYTE, MPI_ANY_SOURCE, tag,
-                          _comm.get(), _request.start({WaitedFor::Kind::all, "compressed chunks"})));
+    PARTITA_MPI(MPI_Irecv(_message.data(), mpiCount(_message.size()), MPI_BYTE, MPI_ANY_SOURCE,
+                          static_cast<int>(Tag::chunk), _comm.get(),
+                          _request.start({WaitedFor::Kind::all, "compressed chunks"})));
   }
 
   void take(const MPI_Status& status) {
@@ -140,8 +140,7 @@ class ChunkSender {
     message.resize(sizeof chunk.head + chunk.bytes);
     std::memcpy(message.data(), &chunk.head, sizeof chunk.head);
     std::copy_n(chunk.data, chunk.bytes, message.data() + sizeof chunk.head);
-    PARTITA_MPI(MPI_Isend(message.data(), mpiCount(message.size()), MPI_BYTE, 0, tag, _comm.get(),
-                          request.start({WaitedFor::Kind::taker, "compressed chunk", _comm.worldRank(0)})));
+    request.send(message.data(), message.size(), MPI_BYTE, 0, Tag::chunk, _comm, "compressed chunk");
     bytes_written += static_cast<std::int64_t>(chunk.bytes);
   }
 

@@ -125,8 +125,6 @@ void checkParameters(const RunFile& file, const Partition& partition, bool with_
 
 namespace {
 
-constexpr int hash_tag = static_cast<int>(Tag::hash);
-
 /// Copies one chunk at a time: a full copy of the parameters could set the peak memory of the run.
 void add(const StoredVector& values, const StageTensor& tensor, Sha256& hash) {
   constexpr std::int64_t most = 1 << 16;
@@ -177,17 +175,11 @@ void addStage(const Communicator& parts, const Stage& stage, Sha256& hash) {
 }
 
 void sendHash(const Communicator& chain, int to, const Sha256& hash) {
-  Request request;
-  PARTITA_MPI(MPI_Isend(&hash, sizeof(hash), MPI_BYTE, to, hash_tag, chain.get(),
-                        request.start({WaitedFor::Kind::taker, "hash", chain.worldRank(to), 0})));
-  request.wait();
+  Request().send(&hash, sizeof hash, MPI_BYTE, to, Tag::hash, chain, "hash").wait();
 }
 
 void receiveHash(const Communicator& chain, int from, Sha256& hash) {
-  Request request;
-  PARTITA_MPI(MPI_Irecv(&hash, sizeof(hash), MPI_BYTE, from, hash_tag, chain.get(),
-                        request.start({WaitedFor::Kind::message, "hash", chain.worldRank(from), 0})));
-  request.wait();
+  Request().receive(&hash, sizeof hash, MPI_BYTE, from, Tag::hash, chain, "hash").wait();
 }
 
 } // namespace

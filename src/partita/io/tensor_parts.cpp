@@ -9,25 +9,17 @@ namespace partita {
 
 namespace {
 
-constexpr int slice_tag = static_cast<int>(Tag::slice);
-
 template <class T>
 void sendAll(const Communicator& comm, const std::vector<T>& values) {
   if (values.empty()) return;
-  Request request;
-  PARTITA_MPI(MPI_Isend(values.data(), mpiCount(values.size()), mpiType<T>(), 0, slice_tag, comm.get(),
-                        request.start({WaitedFor::Kind::taker, "part of a tensor", comm.worldRank(0)})));
-  request.wait();
+  Request().send(values.data(), values.size(), mpiType<T>(), 0, Tag::slice, comm, "part of a tensor").wait();
 }
 
 template <class T>
 std::vector<T> receiveAll(const Communicator& comm, int rank, std::int64_t count) {
   std::vector<T> values(count);
   if (values.empty()) return values;
-  Request request;
-  PARTITA_MPI(MPI_Irecv(values.data(), mpiCount(count), mpiType<T>(), rank, slice_tag, comm.get(),
-                        request.start({WaitedFor::Kind::message, "part of a tensor", comm.worldRank(rank)})));
-  request.wait();
+  Request().receive(values.data(), count, mpiType<T>(), rank, Tag::slice, comm, "part of a tensor").wait();
   return values;
 }
 

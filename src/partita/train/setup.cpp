@@ -209,8 +209,7 @@ Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, cons
       watchdog(world, setUpLimits(world, config)), plans(makePlans(world, config, learns, trained, watchdog)),
       grid(world, plans.grid, chooseMessagePaths(config)), window(makeWindow(config, plans.partition, grid)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes,
-                             checkedMemory(config, plans.partition, grid, window.get()))),
-      offload_room(std::move(plans.offload_room)) {
+                             checkedMemory(config, plans.partition, grid, window.get()))) {
   world.barrier(); // with the patience of a set-up
   watchdog.restart(watchdogLimits(config, plans));
 }

@@ -30,6 +30,7 @@ struct Setup {
   /// For a trained network whose parameters are to be read.
   Setup(const Communicator& world, const RunConfig& deck, const TrainedInput& trained)
       : Setup(world, deck, false, "", &trained) {}
+  ~Setup() { plans.offload_room.reset(); } // before vectors would give it their space
 
   template <class StagePointer>
   std::vector<StagePointer> stagePointers() const {
@@ -45,7 +46,6 @@ struct Setup {
   Grid grid;
   std::unique_ptr<SharedWindow> window; ///< for a model that ranks share; null: the strategy needs none
   std::vector<std::unique_ptr<LocalStage>> stages;
-  std::shared_ptr<void> offload_room; ///< that of the plans; ends before vectors would give it their space
 
  private:
   Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch,

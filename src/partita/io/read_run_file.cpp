@@ -176,6 +176,23 @@ bool isPossible(const UpdateState& state) {
          std::isfinite(state.loss_scale);
 }
 
+/// Can a run be in this state, while it trains `stage`?
+bool isConsistent(const RunProgress& progress, std::int64_t stage) {
+  const std::int64_t scores = progress.scores.size(), updates = progress.updates.size();
+  const bool fits = progress.stages > 0 && progress.replicas > 0 &&
+                    scores / progress.stages == progress.replicas && scores % progress.stages == 0 &&
+                    updates == progress.stages;
+  const auto is_step = [](std::int64_t step) { return step >= 0 && step <= most_run_steps; };
+  const auto is_time = [](double seconds) { return seconds >= 0.0 && seconds < 1e12; };
+  std::int64_t least = std::min(progress.samples, stage);
+  for (const TrafficCounter& counter : traffic_counters)
+    least = std::min(least, progress.traffic.*counter.value);
+  return fits && progress.per_epoch >= 1 && is_step(progress.position.step) && is_step(progress.run_step) &&
+         least >= 0 && stage < progress.stages && is_time(progress.elapsed_seconds) &&
+         is_time(progress.training_seconds) && is_time(progress.evaluation_seconds) &&
+         std::all_of(progress.updates.begin(), progress.updates.end(), isPossible);
+}
+
 } // namespace
 
 /// Other programs may have written or changed the file.
@@ -253,20 +270,7 @@ RunProgress RunFile::readProgress() const {
   progress.updates = readRows<UpdateState>("/state/updates");
   if (H5Lexists(group.get(), "workers", H5P_DEFAULT) > 0)
     progress.numbers = readAll<double>("/state/workers", H5T_NATIVE_DOUBLE);
-  const std::int64_t scores = progress.scores.size(), updates = progress.updates.size();
-  const bool fits = progress.stages > 0 && progress.replicas > 0 &&
-                    scores / progress.stages == progress.replicas && scores % progress.stages == 0 &&
-                    updates == progress.stages;
-  const auto is_step = [](std::int64_t step) { return step >= 0 && step <= most_run_steps; };
-  std::int64_t least = std::min(progress.samples, stage);
-  for (const TrafficCounter& counter : traffic_counters)
-    least = std::min(least, progress.traffic.*counter.value);
-  const auto is_time = [](double seconds) { return seconds >= 0.0 && seconds < 1e12; };
-  if (!fits || progress.per_epoch < 1 || !is_step(progress.position.step) || !is_step(progress.run_step) ||
-      least < 0 || stage >= progress.stages || !is_time(progress.elapsed_seconds) ||
-      !is_time(progress.training_seconds) || !is_time(progress.evaluation_seconds) ||
-      !std::all_of(progress.updates.begin(), progress.updates.end(), isPossible))
-    throw UserError(_path + ": '/state' is inconsistent");
+  if (!isConsistent(progress, stage)) throw UserError(_path + ": '/state' is inconsistent");
   progress.position.stage = static_cast<int>(stage);
   return progress;
 }

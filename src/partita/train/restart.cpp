@@ -101,6 +101,21 @@ void checkLength(const Position& position, const RunLength& length, const std::s
                   std::to_string(last) + " (run/epochs, run/steps, strategy/recovery_epochs)");
 }
 
+void reportReplicas(const Restart& restart, const Before& before, const RunConfig& deck, int replicas) {
+  const std::int64_t step = restart.found->position.step;
+  const bool differ = planOf(deck.strategy).replicasDiffer(deck.strategy),
+             met = step == before.length.steps ||
+                   planOf(before.deck.strategy).meetsAfter(before.deck.strategy, step);
+  const bool joins = !met && !differ && restart.found->replicas > 1;
+  if (joins)
+    Log::warning("the replicas have not met since their last steps: the run continues with the values of the "
+                 "first one");
+  if (restart.found->replicas == replicas || joins) return;
+  Log::info("  replicas: " + std::to_string(restart.found->replicas) + " -> " + std::to_string(replicas) +
+            (differ ? " (each continues with the values of one of the former replicas)"
+                    : " (gradients are summed in a different order, so the last bits differ)"));
+}
+
 void reportRestart(const Restart& restart, const Before& before, const RunConfig& deck,
                    const Partition& partition, const RunLength& length, int replicas) {
   Log::info("continuing from " + restart.file + " at step " + std::to_string(length.runStep(restart.start)) +
@@ -132,18 +147,7 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
       (old_rule.beta1 != new_rule.beta1 || old_rule.beta2 != new_rule.beta2))
     Log::warning("optimiser/beta1 or beta2 has changed: until the stored moments are forgotten, steps have "
                  "another size");
-  const std::int64_t step = restart.found->position.step;
-  const bool differ = planOf(deck.strategy).replicasDiffer(deck.strategy),
-             met = step == before.length.steps ||
-                   planOf(before.deck.strategy).meetsAfter(before.deck.strategy, step);
-  const bool joins = !met && !differ && restart.found->replicas > 1;
-  if (joins)
-    Log::warning("the replicas have not met since their last steps: the run continues with the values of the "
-                 "first one");
-  if (restart.found->replicas == replicas || joins) return;
-  Log::info("  replicas: " + std::to_string(restart.found->replicas) + " -> " + std::to_string(replicas) +
-            (differ ? " (each continues with the values of one of the former replicas)"
-                    : " (gradients are summed in a different order, so the last bits differ)"));
+  reportReplicas(restart, before, deck, replicas);
 }
 
 /// An earlier version may have written a deck that this one cannot read, and its parameters are enough.
@@ -154,6 +158,22 @@ void compareHeldOut(const RunFacts& facts, const std::string& file, const RunCon
   } catch (const UserError&) {
     return;
   }
+}
+
+/// Decides what carries over besides the parameters.
+void compareStages(Restart& restart, const Before& before, const RunConfig& config,
+                   const Partition& partition, const RunLength& length) {
+  const StrategyPlan& plan = planOf(config.strategy);
+  const bool same_cuts = before.partition.cuts == partition.cuts,
+             same_course =
+                 partition.cuts.empty() || planOf(before.config.strategy).course(before.config.strategy) ==
+                                               plan.course(config.strategy);
+  const bool alike = before.length.turns == 1 && length.turns == 1;
+  const bool recovers = restart.found->position.phase == RunPhase::recovery;
+  const bool same_training = length.steps == before.length.steps;
+  restart.same_stages = same_cuts && (recovers ? same_training : same_course);
+  restart.keeps_state = restart.same_stages || (alike && !recovers);
+  restart.one_scale = recovers || plan.gradientsCross();
 }
 
 void compareSamples(const RunProgress& found, const DataSets& sets, const RunLength& length) {
@@ -220,17 +240,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   if (restart.found->stages != static_cast<std::int64_t>(before.partition.cuts.size()) + 1 ||
       (found.stage > 0 && before.length.turns == 1))
     throw UserError(file + ": '/state' does not match its own deck");
-  const StrategyPlan& plan = planOf(config.strategy);
-  const bool same_cuts = before.partition.cuts == partition.cuts,
-             same_course =
-                 partition.cuts.empty() || planOf(before.config.strategy).course(before.config.strategy) ==
-                                               plan.course(config.strategy);
-  const bool alike = before.length.turns == 1 && length.turns == 1;
-  const bool recovers = found.phase == RunPhase::recovery;
-  const bool same_training = length.steps == before.length.steps;
-  restart.same_stages = same_cuts && (recovers ? same_training : same_course);
-  restart.keeps_state = restart.same_stages || (alike && found.phase == RunPhase::training);
-  restart.one_scale = recovers || plan.gradientsCross();
+  compareStages(restart, before, config, partition, length);
   if (restart.keeps_state) {
     restart.start = scaled(found, restart.found->per_epoch, length.per_epoch);
     checkLength(restart.start, length, file);

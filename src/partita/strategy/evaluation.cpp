@@ -102,8 +102,8 @@ TypedMatrix EvaluatedShare::addUp(const ExecSpace& space, LocalStage& stage, con
                   TypedMatrix(sum).inRowsOf(classes).real());
   };
   const Matrix equal = topRows(_sums, rows);
-  const double share = 1.0 / (stage.index() + 1);
-  add(equal, share, 1.0 - share); // the mean of the log-probabilities up to this stage
+  const double own_weight = 1.0 / (stage.index() + 1);
+  add(equal, own_weight, 1.0 - own_weight); // the mean of the log-probabilities up to this stage
   if (!_fitted) return equal;
   const Matrix fitted = rowsFrom(_sums, rows, rows);
   add(fitted, *stage.exit_weight, stage.index() == 0 ? 0.0 : 1.0);

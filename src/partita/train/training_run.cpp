@@ -232,7 +232,7 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
 }
 
 /// What rank 0 knows, on every rank. Data that differ between ranks are kept.
-void share(const Communicator& world, Continued& continued) {
+void broadcastState(const Communicator& world, Continued& continued) {
   MeetingState& state = continued.state;
   std::vector<std::int64_t> facts{continued.prepared, static_cast<std::int64_t>(state.work), state.evaluates,
                                   state.position.step, state.kept_step};
@@ -260,7 +260,7 @@ Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, co
     std::vector<int> lost;
     try {
       const Communicator ranks = losses->ranks().duplicate();
-      if (any_lost) share(ranks, continued);
+      if (any_lost) broadcastState(ranks, continued);
       continued.losses = losses.get();
       return trainOn(space, ranks, left, directory, options, banner, continued);
     } catch (const RanksLost& loss) {

@@ -33,10 +33,10 @@ struct OuterKernel {
   const Stored* differences;            // summed over the replicas
   Real *parameters, *anchor, *momentum; // `momentum` null: plain average
   Stored* rounded;
-  Real share, rate, decay;
+  Real mean_factor, rate, decay; // `mean_factor`: from a sum to a mean
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    Real direction = share * toReal(differences[i]);
+    Real direction = mean_factor * toReal(differences[i]);
     if (momentum != nullptr) {
       momentum[i] = decay * momentum[i] + direction;
       direction = rate * (direction + decay * momentum[i]);

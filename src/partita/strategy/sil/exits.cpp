@@ -133,12 +133,13 @@ struct Penalised {
 /// Newton's method from equal weights; a step that raises the objective is halved.
 Values fittedWeights(const ExitTable& table, std::size_t stages, const Communicator& peers) {
   constexpr int most_steps = 50, most_halvings = 30;
-  constexpr double share = 0.01, accuracy = 1e-9;
+  constexpr double penalty = 0.01, accuracy = 1e-9; // `penalty`: relative to the mean curvature
   const double count = static_cast<double>(stages);
   Penalised objective{0.0, 1.0 / count};
   Values weights(stages, objective.equal);
   Objective here = objective.at(table, weights, peers);
-  for (std::size_t k = 0; k < stages; ++k) objective.strength += share * here.hessian[k * stages + k] / count;
+  for (std::size_t k = 0; k < stages; ++k)
+    objective.strength += penalty * here.hessian[k * stages + k] / count;
   here = objective.at(table, weights, peers);
   for (int iteration = 0; iteration < most_steps; ++iteration) {
     const Values step = solve(here.hessian, here.gradient);

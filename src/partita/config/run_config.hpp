@@ -217,6 +217,12 @@ struct HogbatchSection {
   std::string replay;                 ///< decisions to repeat; not a key of decks
   std::int64_t replay_batch = 0;      ///< the largest batch of these decisions
 
+  /// Does this worker (0 is rank 1) update the model in place?
+  bool isShared(std::size_t worker) const { return static_cast<std::int64_t>(worker) < shared_workers; }
+  /// How many times a worker computes each batch.
+  std::int64_t slowdownOf(std::size_t worker) const {
+    return worker < slowdown.size() ? slowdown[worker] : 1;
+  }
   /// Lower bound, upper bound and initial size of a worker's batch.
   struct Bounds {
     std::int64_t lower, upper, start;

@@ -20,7 +20,7 @@ std::vector<WorkerGroup> workerGroups(const RunConfig& config, std::int64_t work
   const bool synchronous = section.rule == WorkerRule::synchronous;
   std::vector<WorkerGroup> groups;
   for (std::int64_t worker = 0; worker < workers; ++worker) {
-    const bool shared = worker < section.shared_workers;
+    const bool shared = section.isShared(static_cast<std::size_t>(worker));
     if (shared && worker > 0 && !synchronous) {
       ++groups.front().lanes;
       continue;
@@ -47,6 +47,12 @@ std::size_t workerGroup(const HogbatchSection& section, std::size_t worker) {
   return worker < shared ? 0 : worker - shared + 1;
 }
 
+std::vector<double> givenSpeeds(const HogbatchSection& section, std::size_t workers) {
+  std::vector<double> speeds(section.speeds.begin(), section.speeds.end());
+  if (!speeds.empty()) speeds.resize(workers, 1.0);
+  return speeds;
+}
+
 std::pair<std::int64_t, std::int64_t> timedBatches(const RunConfig& config) {
   const std::int64_t workers = config.strategy.hogbatch.shared_workers + 1;
   std::pair<std::int64_t, std::int64_t> range{config.training.batch, 0};
@@ -69,11 +75,11 @@ WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& 
   mix.examples = task.examples;
   mix.rate = {static_cast<double>(config.training.batch), section.rate_cap};
   mix.staleness = {section.staleness, section.staleness_bound};
-  mix.speeds.assign(section.speeds.begin(), section.speeds.end());
-  if (!mix.speeds.empty()) mix.speeds.resize(mix.groups.size(), 1.0); // as the coordinator does
-  for (std::size_t i = 0; i + 1 < static_cast<std::size_t>(ranks); ++i) {
+  const std::size_t workers = static_cast<std::size_t>(ranks) - 1;
+  mix.speeds = givenSpeeds(section, workers);
+  for (std::size_t i = 0; i < workers; ++i) {
     const auto rank = static_cast<std::int64_t>(i) + 1;
-    const double slowdown = i < section.slowdown.size() ? static_cast<double>(section.slowdown[i]) : 1.0;
+    const auto slowdown = static_cast<double>(section.slowdownOf(i));
     WorkerSpeed worker{workerGroup(section, i), 1, 0.0, 1.0 / task.seconds_per_example, ""};
     if (const WorkerTiming* timing = cluster.worker(task.deck, task.parameters, rank)) {
       worker.overhead = timing->overhead;
@@ -81,8 +87,7 @@ WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& 
     }
     worker.overhead = 2.0 * message + slowdown * worker.overhead;
     worker.speed /= slowdown;
-    worker.name = "rank " + std::to_string(rank) +
-                  (static_cast<std::int64_t>(i) < section.shared_workers ? ", shared" : ", replica");
+    worker.name = "rank " + std::to_string(rank) + (section.isShared(i) ? ", shared" : ", replica");
     mix.workers.push_back(worker);
   }
   return mix;

@@ -15,6 +15,8 @@ BatchRules batchRules(const RunConfig& config);
 std::vector<WorkerGroup> workerGroups(const RunConfig& config, std::int64_t workers);
 /// The group of a worker.
 std::size_t workerGroup(const HogbatchSection& section, std::size_t worker);
+/// `synchronous`: the speeds of all workers in `strategy/speeds`; empty if they are to be measured.
+std::vector<double> givenSpeeds(const HogbatchSection& section, std::size_t workers);
 
 /// Two batch sizes whose times give the overhead and the speed of a worker: the smallest and the largest, or
 /// the size and four times the size if batches do not change.

@@ -21,16 +21,14 @@ Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox, const Shar
   for (std::size_t worker = 0; worker < _orders.size(); ++worker) {
     WorkerCounts& counts = _state.workers[worker];
     counts.rank = context.grid.plan().first_rank + static_cast<std::int64_t>(worker);
-    counts.shared = static_cast<std::int64_t>(worker) < _section.shared_workers;
+    counts.shared = _section.isShared(worker);
   }
   _state.groups = _controller.state();
 }
 
 void Coordinator::setGivenSpeeds() {
-  if (!synchronous() || _section.speeds.empty()) return;
-  std::vector<double> speeds(_orders.size(), 1.0);
-  std::copy(_section.speeds.begin(), _section.speeds.end(), speeds.begin());
-  _controller.setSpeeds(speeds);
+  const std::vector<double> speeds = givenSpeeds(_section, _orders.size());
+  if (!speeds.empty()) _controller.setSpeeds(speeds);
 }
 
 void Coordinator::restore(const Position& position, const std::vector<double>& numbers) {

@@ -27,8 +27,8 @@ void erase(std::vector<T>& values, std::size_t place) {
 
 /// All shared workers are one group, which is erased with the last of them.
 void eraseGroupOf(std::size_t worker, const HogbatchSection& section, HogbatchState& state) {
-  const bool shared = static_cast<std::int64_t>(worker) < section.shared_workers;
-  if (!shared || section.shared_workers == 1) erase(state.groups, workerGroup(section, worker));
+  if (!section.isShared(worker) || section.shared_workers == 1)
+    erase(state.groups, workerGroup(section, worker));
 }
 
 /// The report of a lost worker. The coordinator has not noticed losses while all ranks were together.
@@ -38,7 +38,7 @@ WorkerCounts countsOf(int rank, const StrategySection& strategy, const Communica
   const auto worker = static_cast<std::size_t>(rank) - 1;
   if (worker < state.workers.size()) counts = state.workers[worker];
   counts.rank = world.worldRank(rank);
-  counts.shared = rank <= strategy.hogbatch.shared_workers;
+  counts.shared = strategy.hogbatch.isShared(worker);
   if (counts.isLost()) return counts;
   counts.lost_step = state.any() ? state.position.step : 0;
   counts.lost_seconds = state.times.training;
@@ -63,7 +63,7 @@ void leaveWorkersOut(const std::vector<int>& ranks, const StrategySection& strat
   for (const std::size_t worker : workers) {
     eraseGroupOf(worker, section, *found);
     erase(found->workers, worker);
-    if (static_cast<std::int64_t>(worker) < section.shared_workers) --section.shared_workers;
+    if (section.isShared(worker)) --section.shared_workers;
   }
   state.numbers = found->numbers();
 }
@@ -71,7 +71,7 @@ void leaveWorkersOut(const std::vector<int>& ranks, const StrategySection& strat
 StrategySection withoutWorkers(StrategySection strategy, const std::vector<int>& ranks) {
   HogbatchSection& section = strategy.hogbatch;
   for (const std::size_t worker : workersOf(ranks)) {
-    if (static_cast<std::int64_t>(worker) < section.shared_workers) --section.shared_workers;
+    if (section.isShared(worker)) --section.shared_workers;
     erase(section.slowdown, worker);
     erase(section.speeds, worker);
   }

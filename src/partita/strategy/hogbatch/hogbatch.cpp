@@ -7,17 +7,8 @@
 namespace partita {
 
 bool isSharedWorker(const RunConfig& config, const Grid& grid) {
-  return grid.ownsStages() && grid.replica() < config.strategy.hogbatch.shared_workers;
+  return grid.ownsStages() && config.strategy.hogbatch.isShared(static_cast<std::size_t>(grid.replica()));
 }
-
-namespace {
-
-std::int64_t repeatsOf(const HogbatchSection& section, int worker) {
-  const auto place = static_cast<std::size_t>(worker);
-  return place < section.slowdown.size() ? section.slowdown[place] : 1;
-}
-
-} // namespace
 
 HogbatchTraining::HogbatchTraining(const RunContext& context)
     : _context(context), _mailbox(context.grid.world()), _channel(context.grid.world().duplicate()),
@@ -51,8 +42,9 @@ void HogbatchTraining::makeWorker() {
   const bool shared = isSharedWorker(_context.config, _context.grid);
   _access = _model != nullptr ? accessByWindow(_context, *_model, stage, shared)
                               : accessByMessages(_context, _mailbox, _channel, stage);
+  const auto worker = static_cast<std::size_t>(_context.grid.replica());
   _worker = std::make_unique<Worker>(_context, _mailbox, *_access,
-                                     repeatsOf(_context.config.strategy.hogbatch, _context.grid.replica()));
+                                     _context.config.strategy.hogbatch.slowdownOf(worker));
 }
 
 void HogbatchTraining::beginCoordinator(const std::vector<int>& others) {

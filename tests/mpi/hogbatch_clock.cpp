@@ -46,8 +46,8 @@ WorkerMix pairOf(double ratio, WorkerRule rule, const StalenessScale& staleness)
   // To balance 1 : 16, the fast one needs batches of 256, from which this network learns less per sample.
   const std::int64_t upper = ratio <= 4.0 ? largest : start;
   mix.groups.assign(2, {WorkerRole::replica, 1, lower, upper, start});
-  mix.workers = {{0, 1, 0.01 * start * ratio / fast, fast / ratio, "slow"},
-                 {1, 1, 0.01 * start / fast, fast, "fast"}};
+  mix.workers = {{0, 0.01 * start * ratio / fast, fast / ratio, "slow"},
+                 {1, 0.01 * start / fast, fast, "fast"}};
   mix.examples = samples;
   mix.rate = {static_cast<double>(start), 0.0};
   mix.staleness = staleness;
@@ -58,7 +58,7 @@ WorkerMix pairOf(double ratio, WorkerRule rule, const StalenessScale& staleness)
 WorkerMix aloneOf(std::int64_t batch) {
   WorkerMix mix = pairOf(1.0, WorkerRule::fixed, {});
   mix.groups = {{WorkerRole::replica, 1, batch, batch, batch}};
-  mix.workers = {{0, 1, 0.01 * start / fast, fast, "fast"}};
+  mix.workers = {{0, 0.01 * start / fast, fast, "fast"}};
   return mix;
 }
 

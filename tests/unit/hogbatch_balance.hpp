@@ -11,26 +11,22 @@ namespace partita::test {
 /// Updates per second of a group whose sizes are `size`, as the rule counts them: beta weights those of
 /// shared workers.
 inline double updateRate(const WorkerMix& mix, std::size_t group, double size) {
-  const double counted = mix.groups[group].role == WorkerRole::shared ? mix.rules.beta : 1.0;
+  const double counted = mix.rules.weight(mix.groups[group].role);
   double rate = 0.0;
-  for (const WorkerSpeed& worker : mix.workers) {
-    if (worker.group != group) continue;
-    const auto lanes = static_cast<double>(worker.lanes);
-    rate += counted * lanes / worker.seconds(lanes * size);
-  }
+  for (const WorkerSpeed& worker : mix.workers)
+    if (worker.group == group) rate += counted / worker.seconds(size);
   return rate;
 }
 
 /// Examples per second of a group whose sizes are `size`.
 inline double exampleRate(const WorkerMix& mix, std::size_t group, double size) {
-  const double counted = mix.groups[group].role == WorkerRole::shared ? mix.rules.beta : 1.0;
-  return size * updateRate(mix, group, size) / counted;
+  return size * updateRate(mix, group, size) / mix.rules.weight(mix.groups[group].role);
 }
 
 /// Closed forms for a long run, without the ends of epochs.
 struct Balance {
   std::vector<double> shares; ///< of each group in the updates, as the rule counts them
-  std::vector<double> sizes;  ///< examples per update of each group, on average
+  std::vector<double> sizes;  ///< of the batches in each group, on average
   bool equal = false;         ///< can all groups update equally often within their bounds?
   double examples_per_second = 0.0;
 };

@@ -13,21 +13,23 @@ inline WorkerMix twoReplicas(double ratio, WorkerRule rule) {
   mix.rules.rule = rule;
   mix.examples = 100000;
   mix.groups.assign(2, {WorkerRole::replica, 1, 16, 512, 64});
-  mix.workers = {{0, 1, 1e-5, 1000.0, "slow"}, {1, 1, 1e-5 / ratio, 1000.0 * ratio, "fast"}};
+  mix.workers = {{0, 1e-5, 1000.0, "slow"}, {1, 1e-5 / ratio, 1000.0 * ratio, "fast"}};
   return mix;
 }
 
-/// 48 lanes of a processor and a device that is `ratio` times faster, with examples like covtype.
+/// 48 workers that share a processor, and a device that is `ratio` times faster, the last worker. The
+/// examples are like those of covtype.
 inline WorkerMix processorAndDevice(double ratio, WorkerRule rule) {
   WorkerMix mix;
   mix.rules.rule = rule;
   mix.examples = 581012;
   mix.groups = {{WorkerRole::shared, 48, 1, 64, 1}, {WorkerRole::replica, 1, 512, 8192, 8192}};
-  mix.workers = {{0, 48, 2e-3, 20000.0, "processor"}, {1, 1, 4e-3, 20000.0 * ratio, "device"}};
+  mix.workers.assign(48, {0, 2e-3, 20000.0 / 48.0, "core"});
+  mix.workers.push_back({1, 4e-3, 20000.0 * ratio, "device"});
   return mix;
 }
 
-/// The share of the slower of two groups with one lane each, common bounds, no overhead, and speeds 1 : r:
+/// The share of the slower of two workers with common bounds, no overhead, and speeds 1 : r:
 /// 1/2 if r <= upper/lower, otherwise 1 / (1 + r lower/upper).
 inline double slowShare(double ratio, double lower, double upper) {
   return ratio <= upper / lower ? 0.5 : 1.0 / (1.0 + ratio * lower / upper);

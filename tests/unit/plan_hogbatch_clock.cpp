@@ -21,7 +21,7 @@ WorkerMix randomReplicas(unsigned seed) {
     const std::int64_t lower = draws.whole(1, 32), upper = lower * draws.whole(1, 32);
     const auto group = static_cast<std::size_t>(i);
     mix.groups.push_back({WorkerRole::replica, 1, lower, upper, draws.whole(lower, upper)});
-    mix.workers.push_back({group, 1, draws.scaled(1e-6, 1e-3), draws.scaled(1e3, 3e4), ""});
+    mix.workers.push_back({group, draws.scaled(1e-6, 1e-3), draws.scaled(1e3, 3e4), ""});
   }
   return mix;
 }
@@ -78,18 +78,18 @@ TEST_CASE("a processor and a device share the updates as published") {
     CAPTURE(ratio);
     const WorkerMix mix = processorAndDevice(ratio, WorkerRule::adaptive);
     const Course adaptive = playCourse(mix, 10);
-    const Course fixed = playCourse(processorAndDevice(ratio, WorkerRule::fixed), 10);
+    const Course fixed = playCourse(processorAndDevice(ratio, WorkerRule::fixed), 1); // many small batches
     CHECK(adaptive.shares[0] == Approx(share).margin(0.02));
     CHECK(adaptiveBalance(mix).shares[0] == Approx(share).margin(0.02));
     CHECK_FALSE(adaptiveBalance(mix).equal);
     CHECK(fixed.shares[0] >= 0.9945); // 0.9948 by the formula at a ratio of 30
     CHECK(fixed.shares[0] == Approx(fixedBalance(mix).shares[0]).margin(0.001));
-    CHECK(adaptive.seconds / fixed.seconds == Approx(price).margin(0.05));
+    CHECK(adaptive.epochSeconds() / fixed.epochSeconds() == Approx(price).margin(0.05));
     CHECK(priceOfBalance(mix) == Approx(price).margin(0.05));
-    CHECK(adaptive.workers[0].batch_last == 3072);
-    CHECK(adaptive.workers[1].batch_last == 512);
-    CHECK(adaptive.workers[1].stalenessMean() < 10.0);
-    CHECK(fixed.workers[1].stalenessMean() > 100.0);
+    CHECK(adaptive.workers.front().batch_last == 64);
+    CHECK(adaptive.workers.back().batch_last == 512);
+    CHECK(adaptive.workers.back().stalenessMean() < 10.0);
+    CHECK(fixed.workers.back().stalenessMean() > 100.0);
   }
   WorkerMix mix = processorAndDevice(10.0, WorkerRule::adaptive);
   mix.rules.beta = 0.5;
@@ -139,7 +139,7 @@ TEST_CASE("epochs that are too short for all workers are of use to all") {
   for (const WorkerRule rule : {WorkerRule::fixed, WorkerRule::adaptive}) {
     WorkerMix mix = twoReplicas(1.0, rule);
     mix.groups.push_back(mix.groups.front());
-    mix.workers.push_back({2, 1, 1e-5, 1000.0, "third"});
+    mix.workers.push_back({2, 1e-5, 1000.0, "third"});
     mix.examples = 100; // of which two workers get 64 and 36
     const Course course = playCourse(mix, 300);
     checkSums(mix, course);
@@ -169,7 +169,7 @@ TEST_CASE("an update of one of W equal replicas is W - 1 updates old") {
     mix.rules.rule = WorkerRule::fixed;
     mix.examples = 10007;
     mix.groups.assign(workers, {WorkerRole::replica, 1, 1, 16, 16});
-    for (std::size_t i = 0; i < workers; ++i) mix.workers.push_back({i, 1, 1e-4, 1000.0, ""});
+    for (std::size_t i = 0; i < workers; ++i) mix.workers.push_back({i, 1e-4, 1000.0, ""});
     const Course course = playCourse(mix, 2);
     CHECK(course.stalenessMean() == Approx(static_cast<double>(workers) - 1.0).margin(0.1));
     CHECK(course.stalenessMax() < 2 * static_cast<std::int64_t>(workers));
@@ -201,20 +201,6 @@ TEST_CASE("the rate counts as progress") {
   CHECK(playCourse(mix, 1).progress == Approx(200.0));
   mix.rate.cap = 1.5;
   CHECK(playCourse(mix, 1).progress == Approx(150.0));
-}
-
-TEST_CASE("several workers of a group are the same as one with all their lanes") {
-  WorkerMix one = processorAndDevice(3.0, WorkerRule::adaptive);
-  one.workers[0] = {0, 48, 0.0, 20000.0, ""};
-  WorkerMix many = one;
-  many.workers.clear();
-  for (int i = 0; i < 4; ++i) many.workers.push_back({0, 12, 0.0, 5000.0, ""});
-  many.workers.push_back(one.workers[1]);
-  const Course of_one = playCourse(one, 10), of_many = playCourse(many, 10);
-  CHECK(of_many.shares[0] == Approx(of_one.shares[0]).margin(0.01));
-  CHECK(of_many.seconds == Approx(of_one.seconds).epsilon(0.02));
-  CHECK(adaptiveBalance(many).shares[0] == Approx(adaptiveBalance(one).shares[0]));
-  CHECK(of_many.workers[0].batch_last == 768);
 }
 
 TEST_CASE("the proportional rule brings the numbers of updates together") {

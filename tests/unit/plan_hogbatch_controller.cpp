@@ -34,7 +34,7 @@ BatchRules bounded() {
 
 /// One update of a replica.
 void update(BatchController& controller, std::size_t group) {
-  controller.finished(group, {1, 1, controller.size(group), controller.size(group), 1.0});
+  controller.finished(group, {true, controller.size(group), controller.size(group), 1.0});
 }
 
 std::vector<std::int64_t> sizesOf(const BatchController& controller) {
@@ -132,7 +132,7 @@ TEST_CASE("batches of a size before the last change do not count") {
   }
   for (int lap = 0; lap < 30; ++lap) { // got in advance
     for (int i = 0; i < 8; ++i) update(controller, 0);
-    controller.finished(1, {1, 1, 64, 64, 1.0});
+    controller.finished(1, {true, 64, 64, 1.0});
   }
   CHECK(controller.size(1) == 32);
 }
@@ -142,7 +142,7 @@ TEST_CASE("updates that are reported together change a size once, and count once
   BatchController equal(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
   const auto report = [](BatchController& controller, std::size_t group, std::int64_t batches) {
     for (std::int64_t i = 1; i <= batches; ++i)
-      controller.finished(group, {1, 1, controller.size(group), controller.size(group), 1.0, i < batches});
+      controller.finished(group, {true, controller.size(group), controller.size(group), 1.0, i < batches});
   };
   report(equal, 0, 12);
   for (std::size_t i = 0; i < 200; ++i) {
@@ -180,7 +180,7 @@ TEST_CASE("equal workers keep their batches, whatever they wait for") {
     WorkerMix mix = twoReplicas(1.0, WorkerRule::adaptive);
     if (seed % 2 == 1) {
       mix.groups.push_back(mix.groups.front());
-      mix.workers.push_back({2, 1, 1e-5, 1000.0, "third"});
+      mix.workers.push_back({2, 1e-5, 1000.0, "third"});
     }
     mix.rules.growth = BatchGrowth::bounded;
     mix.examples = 400000;
@@ -224,15 +224,15 @@ TEST_CASE("unequal workers share the updates as the bounds allow, whatever they 
   }
 }
 
-TEST_CASE("many lanes and a device share the updates as the bounds allow") {
+TEST_CASE("many shared workers and a device share the updates as the bounds allow") {
   for (const double ratio : {1.0, 3.0, 10.0, 30.0}) {
     CAPTURE(ratio);
     WorkerMix mix = processorAndDevice(ratio, WorkerRule::adaptive);
     mix.rules.growth = BatchGrowth::bounded;
-    const Course course = playCourse(mix, 10);
+    const Course course = playCourse(mix, 20);
     CHECK(course.shares[0] == Approx(adaptiveBalance(mix).shares[0]).margin(0.05));
-    CHECK(course.workers[0].batch_last == 3072);
-    CHECK(course.workers[1].batch_last == 512);
+    CHECK(course.workers.front().batch_last == 64);
+    CHECK(course.workers.back().batch_last == 512);
   }
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("several groups share the updates as the bounds allow") {
     mix.examples = 2000000;
     for (std::size_t i = 0; i < speeds.size(); ++i) {
       mix.groups.push_back(replica(16, 512, 64));
-      mix.workers.push_back({i, 1, 1e-5 / speeds[i], 1000.0 * speeds[i], ""});
+      mix.workers.push_back({i, 1e-5 / speeds[i], 1000.0 * speeds[i], ""});
     }
     const Course course = playCourse(mix, 4);
     CHECK(*std::min_element(course.shares.begin(), course.shares.end()) == Approx(shares.first).margin(0.03));
@@ -265,12 +265,12 @@ TEST_CASE("a processor and two devices share the updates as the bounds allow") {
     WorkerMix mix = processorAndDevice(ratio, WorkerRule::adaptive);
     mix.rules.growth = BatchGrowth::bounded;
     mix.groups.push_back(mix.groups.back());
-    mix.workers.push_back({2, 1, mix.workers[1].overhead, mix.workers[1].speed, "second device"});
+    mix.workers.push_back({2, mix.workers.back().overhead, mix.workers.back().speed, "second device"});
     const Course course = playCourse(mix, 100);
     CHECK(course.shares[0] == Approx(adaptiveBalance(mix).shares[0]).margin(0.05));
-    CHECK(course.workers[0].batch_last == 3072);
-    CHECK(course.workers[1].batch_last == 512);
-    CHECK(course.workers[2].batch_last == 512);
+    CHECK(course.workers[0].batch_last == 64);
+    CHECK(course.workers[48].batch_last == 512);
+    CHECK(course.workers[49].batch_last == 512);
   }
 }
 
@@ -279,7 +279,7 @@ TEST_CASE("sizes that an epoch is too short for still change") {
   const auto lap = [&](std::size_t ahead) {
     for (int i = 0; i < 8; ++i) {
       const std::int64_t size = controller.size(ahead);
-      controller.finished(ahead, {1, 1, std::min<std::int64_t>(size, 236), size, 1.0});
+      controller.finished(ahead, {true, std::min<std::int64_t>(size, 236), size, 1.0});
     }
     update(controller, 1 - ahead);
   };
@@ -310,12 +310,9 @@ TEST_CASE("shared workers count as one group with beta times their updates") {
   BatchRules rules = rulesOf(WorkerRule::adaptive);
   rules.beta = 0.5;
   BatchController controller(rules, {{WorkerRole::shared, 4, 1, 64, 8}, replica(16, 512, 64)});
-  CHECK(controller.batch(0, 1) == 8);
-  CHECK(controller.batch(0, 3) == 24);
-  controller.finished(
-      0, {3, 3, 24, 24, 1.0}); // the fourth lane still computes: its group has not ended the batch
-  CHECK(controller.size(0) == 8);
-  controller.finished(0, {1, 1, 8, 8, 1.0});
+  for (int i = 0; i < 3; ++i) update(controller, 0);
+  CHECK(controller.size(0) == 8); // the fourth worker still computes
+  update(controller, 0);
   CHECK(controller.size(0) == 16);
   CHECK(controller.state()[0].updates == 2.0);
   update(controller, 1); // 1 < 2
@@ -325,7 +322,7 @@ TEST_CASE("shared workers count as one group with beta times their updates") {
 TEST_CASE("updates that were dropped do not count") {
   BatchController controller(rulesOf(WorkerRule::adaptive), {replica(16, 512, 64), replica(16, 512, 64)});
   update(controller, 1);
-  for (int i = 0; i < 2; ++i) controller.finished(0, {1, 0, 64, 64, 1.0});
+  for (int i = 0; i < 2; ++i) controller.finished(0, {false, 64, 64, 1.0});
   CHECK(controller.size(0) == 16);
   CHECK(controller.share(0) == 0.0);
 }
@@ -334,12 +331,12 @@ TEST_CASE("a restored state has the workers of the run that restores it") {
   const std::vector<WorkerGroup> groups{replica(16, 512, 64), {WorkerRole::shared, 2, 1, 8, 4}};
   BatchController before(rulesOf(WorkerRule::adaptive), groups), after = before;
   update(before, 0);
-  before.finished(1, {1, 1, 4, 4, 1.0});
-  before.lose(0, 1);
-  before.lose(1, 1);
+  before.finished(1, {true, 4, 4, 1.0});
+  before.lose(0);
+  before.lose(1);
   after.restore(before.state());
-  CHECK(after.state()[0].lanes == 1);
-  CHECK(after.state()[1].lanes == 2);
+  CHECK(after.state()[0].workers == 1);
+  CHECK(after.state()[1].workers == 2);
   CHECK(after.size(0) == before.size(0));
   CHECK(after.state()[0].updates == before.state()[0].updates);
 }
@@ -347,32 +344,31 @@ TEST_CASE("a restored state has the workers of the run that restores it") {
 TEST_CASE("lost workers no longer hold others back") {
   BatchController controller(rulesOf(WorkerRule::adaptive),
                              {replica(16, 512, 64), replica(16, 512, 64), {WorkerRole::shared, 2, 1, 8, 4}});
-  controller.lose(0, 1);
-  controller.finished(2, {1, 1, 4, 4, 1.0});
-  controller.lose(2, 1); // the batch of the group was half done, and its only lane starts another one
-  CHECK(controller.state()[2].lanes_done == 0);
+  controller.lose(0);
+  controller.finished(2, {true, 4, 4, 1.0});
+  controller.lose(2); // the other one of its two workers starts another batch
+  CHECK(controller.state()[2].ended == 0);
   update(controller, 1);
   CHECK(controller.size(1) == 64); // 1 against 1, whatever the lost one has done
   update(controller, 1);
   CHECK(controller.size(1) == 128);
-  controller.lose(2, 1);
+  controller.lose(2);
   update(controller, 1);
   CHECK(controller.size(1) == 128); // alone
 }
 
 TEST_CASE("the proportional rule gives larger batches to who made more than its part of the updates") {
-  BatchRules rules = rulesOf(WorkerRule::proportional);
-  rules.round = 384;
-  BatchController controller(rules, {replica(32, 1024, 64), replica(32, 1024, 64)});
-  for (int i = 0; i < 4; ++i) update(controller, 0);
-  update(controller, 1);
-  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 64}); // the round has not ended
+  BatchController controller(rulesOf(WorkerRule::proportional),
+                             {replica(32, 1024, 64), replica(32, 1024, 64)});
+  for (int i = 0; i < 20; ++i) update(controller, 0);
+  for (int i = 0; i < 11; ++i) update(controller, 1);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 64}); // the round of 2048 has not ended
   update(controller, 1);
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{96, 32});
-  for (int i = 0; i < 3; ++i) update(controller, 0);
-  for (int i = 0; i < 3; ++i) update(controller, 1);
+  for (int i = 0; i < 16; ++i) update(controller, 0);
+  for (int i = 0; i < 16; ++i) update(controller, 1);
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{96, 32}); // equal parts of the second round
-  for (int i = 0; i < 12; ++i) update(controller, 1);
+  for (int i = 0; i < 64; ++i) update(controller, 1);
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 64});
 }
 
@@ -383,19 +379,18 @@ TEST_CASE("a step in step is divided by speed") {
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{34, 33, 33});
   controller.setSpeeds({1.0, 2.0, 6.0});
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{11, 22, 67});
-  CHECK(controller.batch(2, 1) == 67);
   CHECK(controller.split(10) == std::vector<std::int64_t>{1, 2, 7});
   CHECK(controller.split(1) == std::vector<std::int64_t>{0, 0, 1});
 
   controller.resplit();
   CHECK(controller.size(0) == 11); // nothing was measured
-  controller.finished(0, {1, 1, 11, 11, 1.1});
-  controller.finished(1, {1, 1, 22, 22, 1.1});
-  controller.finished(2, {1, 1, 67, 67, 3.35});
+  controller.finished(0, {true, 11, 11, 1.1});
+  controller.finished(1, {true, 22, 22, 1.1});
+  controller.finished(2, {true, 67, 67, 3.35});
   CHECK(controller.size(0) == 11); // what is measured changes nothing by itself
   controller.resplit();            // speeds 10, 20, 20
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{20, 40, 40});
-  controller.lose(1, 1);
+  controller.lose(1);
   controller.resplit();
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{33, 0, 67});
 }
@@ -404,11 +399,11 @@ TEST_CASE("older times of batches count half in the next division of a step") {
   BatchRules rules = rulesOf(WorkerRule::synchronous);
   rules.batch = 100;
   BatchController controller(rules, {replica(1, 512, 64), replica(1, 512, 64)});
-  controller.finished(0, {1, 1, 10, 10, 1.0});
-  controller.finished(1, {1, 1, 10, 10, 1.0});
+  controller.finished(0, {true, 10, 10, 1.0});
+  controller.finished(1, {true, 10, 10, 1.0});
   controller.resplit(); // speeds 10, 10
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{50, 50});
-  controller.finished(0, {1, 1, 25, 25, 0.5}); // (5 + 25) / (0.5 + 0.5) samples per second
+  controller.finished(0, {true, 25, 25, 0.5}); // (5 + 25) / (0.5 + 0.5) samples per second
   controller.resplit();                        // speeds 30, 10
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{75, 25});
 }
@@ -461,7 +456,7 @@ TEST_CASE("a controller continues from its state") {
     const auto play = [](BatchController& controller, Draws& course) {
       const auto group = static_cast<std::size_t>(course.whole(0, 1));
       controller.finished(group,
-                          {1, 1, controller.size(group), controller.size(group), course.scaled(1e-3, 1.0)});
+                          {true, controller.size(group), controller.size(group), course.scaled(1e-3, 1.0)});
       if (course.whole(0, 9) == 0) controller.resplit();
     };
     Draws other = draws;

@@ -50,12 +50,12 @@ TEST_CASE("Shared workers are one group, replica workers one each", "[hogbatch]"
       deckWith({"strategy/shared_workers=2", "strategy/lower_shared=8", "strategy/batch_shared=24"}), 4);
   REQUIRE(groups.size() == 3);
   CHECK(groups[0].role == WorkerRole::shared);
-  CHECK(groups[0].lanes == 2);
+  CHECK(groups[0].workers == 2);
   CHECK(groups[0].lower == 8);
   CHECK(groups[0].start == 24);
   CHECK(groups[0].upper == 512);
   CHECK(groups[2].role == WorkerRole::replica);
-  CHECK(groups[2].lanes == 1);
+  CHECK(groups[2].workers == 1);
   CHECK(groups[2].lower == 16);
   CHECK(groups[2].start == 40);
   const auto fixed = workerGroups(deckWith({"strategy/rule=fixed"}), 2);

@@ -9,17 +9,16 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t round_batches = 16;
+constexpr std::int64_t round_batches = 16; ///< of each worker
 
 void checkRules(const BatchRules& rules) {
   if (!(rules.factor > 1.0)) throw std::logic_error("sizes of batches change by a factor above 1");
   if (!(rules.beta > 0.0) || rules.beta > 1.0) throw std::logic_error("beta is above 0 and at most 1");
-  if (rules.round < 0 || rules.step < 0 || rules.batch < 0)
-    throw std::logic_error("a negative number of examples");
+  if (rules.batch < 0) throw std::logic_error("a negative number of examples");
 }
 
 void checkGroup(const WorkerGroup& group) {
-  if (group.lanes < 1) throw std::logic_error("a group of workers without lanes");
+  if (group.workers < 1) throw std::logic_error("a group without workers");
   if (group.lower < 1 || group.start < group.lower || group.upper < group.start)
     throw std::logic_error("sizes of batches need 1 <= lower <= start <= upper");
 }
@@ -34,48 +33,38 @@ BatchController::BatchController(const BatchRules& rules, const std::vector<Work
   for (std::size_t i = 0; i < groups.size(); ++i) {
     checkGroup(groups[i]);
     _states[i].size = groups[i].start;
-    _states[i].lanes = groups[i].lanes;
-    first_batches += groups[i].start * groups[i].lanes;
+    _states[i].workers = groups[i].workers;
+    first_batches += groups[i].start * groups[i].workers;
   }
-  if (_rules.round == 0) _rules.round = round_batches * first_batches;
+  _round = static_cast<double>(round_batches * first_batches);
   if (_rules.batch == 0) _rules.batch = first_batches;
   if (_rules.rule == WorkerRule::synchronous) setSpeeds(std::vector<double>(groups.size(), 1.0));
 }
 
-std::int64_t BatchController::batch(std::size_t group, std::int64_t lanes) const {
-  return _rules.rule == WorkerRule::synchronous ? size(group) : size(group) * lanes;
-}
-
 void BatchController::finished(std::size_t group, const EndedBatch& ended) {
   GroupState& state = _states.at(group);
-  const double weighted = counted(group, ended.updates);
+  const double weighted = ended.applied ? _rules.weight(_groups[group].role) : 0.0;
   state.updates += weighted;
   state.timed_examples += static_cast<double>(ended.examples);
   state.timed_seconds += ended.seconds;
   if (countsLaps()) {
-    countInLap(group, weighted, ended.wanted == batch(group, ended.lanes));
+    countInLap(group, weighted, ended.wanted == state.size);
   } else {
     state.round_updates += weighted;
     state.round_examples += static_cast<double>(ended.examples);
   }
   if (ended.more) return;
-  state.lanes_done += ended.lanes;
-  if (state.lanes_done < state.lanes) return; // other workers of the group have not ended theirs
-  state.lanes_done -= std::max<std::int64_t>(state.lanes, 1);
+  if (++state.ended < state.workers) return; // other workers of the group have not ended theirs
+  state.ended = 0;
   if (countsLaps()) return endLap(group);
   if (_rules.rule == WorkerRule::adaptive) adapt(group);
   if (_rules.rule == WorkerRule::proportional) endRound();
 }
 
-double BatchController::counted(std::size_t group, std::int64_t updates) const {
-  const bool shared = _groups[group].role == WorkerRole::shared;
-  return (shared ? _rules.beta : 1.0) * static_cast<double>(updates);
-}
-
-void BatchController::lose(std::size_t group, std::int64_t lanes) {
+void BatchController::lose(std::size_t group) {
   GroupState& state = _states.at(group);
-  state.lanes = std::max<std::int64_t>(0, state.lanes - lanes);
-  state.lanes_done = std::max<std::int64_t>(0, std::min(state.lanes_done, state.lanes - 1));
+  state.workers = std::max<std::int64_t>(0, state.workers - 1);
+  state.ended = std::max<std::int64_t>(0, std::min(state.ended, state.workers - 1));
 }
 
 double BatchController::share(std::size_t group) const {
@@ -128,10 +117,10 @@ void BatchController::endRound() {
     updates += _states[i].round_updates;
     active += 1.0;
   }
-  if (examples < static_cast<double>(_rules.round) || !(updates > 0.0)) return;
+  if (examples < _round || !(updates > 0.0)) return;
   for (std::size_t i = 0; i < _states.size(); ++i) {
     GroupState& state = _states[i];
-    const std::int64_t step = _rules.step > 0 ? _rules.step : _groups[i].lower;
+    const std::int64_t step = _groups[i].lower;
     const double weight = isActive(i) ? active * state.round_updates / updates : 0.0;
     if (weight > 1.0) state.size = clamped(i, state.size + step);
     if (weight < 1.0) state.size = clamped(i, state.size - step);
@@ -154,8 +143,8 @@ void BatchController::setSpeeds(const std::vector<double>& speeds) {
   if (speeds.size() != _states.size()) throw std::logic_error("speeds of other workers");
   std::vector<std::int64_t> lower, upper;
   for (std::size_t i = 0; i < _states.size(); ++i) {
-    lower.push_back(isActive(i) ? _groups[i].lower * _states[i].lanes : 0);
-    upper.push_back(isActive(i) ? _groups[i].upper * _states[i].lanes : 0);
+    lower.push_back(isActive(i) ? _groups[i].lower : 0);
+    upper.push_back(isActive(i) ? _groups[i].upper : 0);
   }
   const std::vector<std::int64_t> parts = proportionalSplit(_rules.batch, speeds, lower, upper);
   for (std::size_t i = 0; i < _states.size(); ++i) _states[i].size = parts[i];
@@ -182,11 +171,10 @@ void BatchController::forgetTimes() {
 
 void BatchController::restore(const std::vector<GroupState>& states) {
   if (states.size() != _states.size()) throw std::logic_error("the state of other workers");
-  // Lanes are those of this run, which may have other workers.
   for (std::size_t i = 0; i < _states.size(); ++i) {
-    const std::int64_t lanes = std::exchange(_states[i], states[i]).lanes;
-    _states[i].lanes = lanes;
-    _states[i].lanes_done = std::max<std::int64_t>(0, std::min(states[i].lanes_done, lanes - 1));
+    const std::int64_t workers = std::exchange(_states[i], states[i]).workers; // of this run
+    _states[i].workers = workers;
+    _states[i].ended = std::max<std::int64_t>(0, std::min(states[i].ended, workers - 1));
   }
   if (_rules.rule == WorkerRule::synchronous) return; // `split` makes parts of a step in proportion to them
   for (std::size_t i = 0; i < _states.size(); ++i) _states[i].size = clamped(i, states[i].size);

@@ -10,45 +10,44 @@ namespace partita {
 /// How a worker reaches the model: it updates the shared parameters in place, or merges a private copy.
 enum class WorkerRole { shared, replica };
 
-/// Workers whose batch sizes change together: all shared workers, or one replica worker. Sizes are examples
-/// per update; the batch of a worker with n lanes has n times as many.
+/// Workers whose batch sizes change together: all shared workers, or one replica worker. Each worker makes
+/// one update per batch.
 struct WorkerGroup {
   WorkerRole role = WorkerRole::replica;
-  std::int64_t lanes = 1; ///< of all its workers; each lane makes one update per batch
-  std::int64_t lower = 1, upper = 1, start = 1;
+  std::int64_t workers = 1;
+  std::int64_t lower = 1, upper = 1, start = 1; ///< examples in the batch of a worker
 };
 
 struct BatchRules {
   WorkerRule rule = WorkerRule::adaptive;
   double factor = 2.0; ///< adaptive: alpha > 1
   BatchGrowth growth = BatchGrowth::free;
-  double beta = 1.0;      ///< adaptive: share of the updates of shared workers that survives conflicts
-  std::int64_t round = 0; ///< proportional: examples between two changes; 0: 16 batches of each group
-  std::int64_t step = 0;  ///< proportional: examples by which a size changes; 0: the lower bound
+  double beta = 1.0;      ///< share of the updates of shared workers that survives conflicts
   std::int64_t batch = 0; ///< synchronous: examples of a step; 0: the sum of the first batches
+
+  /// How much an update of a worker counts.
+  double weight(WorkerRole role) const { return role == WorkerRole::shared ? beta : 1.0; }
 };
 
 /// What the controller knows about a group. Plain numbers, which a checkpoint can keep.
 struct GroupState {
-  std::int64_t size = 0;        ///< examples per update; synchronous: of the group in a full step
-  std::int64_t lanes = 0;       ///< of the remaining workers
-  std::int64_t lanes_done = 0;  ///< that have ended their part of the group's batch
-  double updates = 0.0;         ///< u of the paper; beta weights those of shared workers
-  double round_updates = 0.0;   ///< proportional: since the last change; bounded growth: in laps since then
-  double round_examples = 0.0;  ///< proportional: since the last change
-  double timed_examples = 0.0;  ///< synchronous: of measured batches; older ones count less
-  double timed_seconds = 0.0;   ///< synchronous: the same
-  double round_batches = 0.0;   ///< bounded growth: in laps since the last change
-  double lap_updates = 0.0;     ///< bounded growth: in this lap
+  std::int64_t size = 0;       ///< examples in the batch of a worker; synchronous: in its part of a full step
+  std::int64_t workers = 0;    ///< that are not lost
+  std::int64_t ended = 0;      ///< batches; the group ends one with as many as it has workers
+  double updates = 0.0;        ///< u of the paper; beta weights those of shared workers
+  double round_updates = 0.0;  ///< proportional: since the last change; bounded growth: in laps since then
+  double round_examples = 0.0; ///< proportional: since the last change
+  double timed_examples = 0.0; ///< synchronous: of measured batches; older ones count less
+  double timed_seconds = 0.0;  ///< synchronous: the same
+  double round_batches = 0.0;  ///< bounded growth: in laps since the last change
+  double lap_updates = 0.0;    ///< bounded growth: in this lap
   std::int64_t lap_batches = 0; ///< bounded growth: that the group has ended in this lap
   std::int64_t resized = 0; ///< bounded growth: 1 from a change to the end of the first batch of that size
 };
 
 /// A batch that a worker has ended.
 struct EndedBatch {
-  std::int64_t lanes = 1; ///< of the worker
-  std::int64_t updates =
-      0; ///< that changed the model: fewer than `lanes` if it was short or some were dropped
+  bool applied = true;       ///< false: its update was dropped
   std::int64_t examples = 0; ///< in it
   std::int64_t wanted = 0;   ///< examples that the worker was to get; the end of an epoch may have had fewer
   double seconds = 0.0;
@@ -65,15 +64,13 @@ class BatchController {
 
   std::size_t groups() const { return _groups.size(); }
   const BatchRules& rules() const { return _rules; }
-  /// Examples per update of the group now.
+  /// Examples that a worker of the group gets now; with `synchronous`, in a full step.
   std::int64_t size(std::size_t group) const { return _states.at(group).size; }
-  /// Examples that a worker with `lanes` lanes gets now.
-  std::int64_t batch(std::size_t group, std::int64_t lanes) const;
 
   /// A worker of the group has ended a batch. May change sizes, unless `more` is set.
   void finished(std::size_t group, const EndedBatch& batch);
-  /// A worker of the group with `lanes` lanes is lost. Groups without lanes no longer count.
-  void lose(std::size_t group, std::int64_t lanes);
+  /// A worker of the group is lost. Groups without workers no longer count.
+  void lose(std::size_t group);
 
   /// Share of the group in the updates so far, as the rule counts them; 0 before the first.
   double share(std::size_t group) const;
@@ -96,8 +93,6 @@ class BatchController {
   void restore(const std::vector<GroupState>& states);
 
  private:
-  /// This many updates of the group, as the rule counts them.
-  double counted(std::size_t group, std::int64_t updates) const;
   std::int64_t larger(std::size_t group) const;
   std::int64_t smaller(std::size_t group) const;
   void adapt(std::size_t group);
@@ -120,10 +115,11 @@ class BatchController {
   std::vector<Standing> compareGroups() const;
   bool mayGrow(std::size_t group, std::int64_t size, const std::vector<Standing>& standings) const;
   bool resize(std::size_t group, std::int64_t size);
-  bool isActive(std::size_t group) const { return _states[group].lanes > 0; }
+  bool isActive(std::size_t group) const { return _states[group].workers > 0; }
   std::int64_t clamped(std::size_t group, std::int64_t size) const;
 
   BatchRules _rules;
+  double _round = 0.0; ///< proportional: examples between two changes
   std::vector<WorkerGroup> _groups;
   std::vector<GroupState> _states;
 };

@@ -54,13 +54,13 @@ void BatchController::endLap(std::size_t group) {
 
 bool BatchController::allEndedBatches() const {
   return std::all_of(_states.begin(), _states.end(),
-                     [](const GroupState& state) { return state.lanes == 0 || state.lap_batches > 0; });
+                     [](const GroupState& state) { return state.workers == 0 || state.lap_batches > 0; });
 }
 
 void BatchController::addLap() {
   double least = std::numeric_limits<double>::infinity(), longest = 0.0;
   for (const GroupState& state : _states)
-    if (state.lanes > 0) least = std::min(least, state.lap_updates);
+    if (state.workers > 0) least = std::min(least, state.lap_updates);
   for (GroupState& state : _states) {
     state.round_updates += std::min(state.lap_updates, most_in_lap * std::max(least, 1.0));
     state.round_batches += std::min(static_cast<double>(state.lap_batches), most_in_lap);
@@ -113,8 +113,8 @@ bool BatchController::mayGrow(std::size_t group, std::int64_t size,
   bool last_is_smallest = false;
   for (std::size_t i = 0; i < _states.size(); ++i) {
     if (!isActive(i)) continue;
-    first += _groups[i].start * _states[i].lanes;
-    next += (i == group ? size : _states[i].size) * _states[i].lanes;
+    first += _groups[i].start * _states[i].workers;
+    next += (i == group ? size : _states[i].size) * _states[i].workers;
     last_is_smallest =
         last_is_smallest || (i != group && _states[i].size == _groups[i].lower && !standings[i].ahead);
   }

@@ -22,7 +22,7 @@ std::vector<WorkerGroup> workerGroups(const RunConfig& config, std::int64_t work
   for (std::int64_t worker = 0; worker < workers; ++worker) {
     const bool shared = section.isShared(static_cast<std::size_t>(worker));
     if (shared && worker > 0 && !synchronous) {
-      ++groups.front().lanes;
+      ++groups.front().workers;
       continue;
     }
     WorkerGroup group;
@@ -80,7 +80,7 @@ WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& 
   for (std::size_t i = 0; i < workers; ++i) {
     const auto rank = static_cast<std::int64_t>(i) + 1;
     const auto slowdown = static_cast<double>(section.slowdownOf(i));
-    WorkerSpeed worker{workerGroup(section, i), 1, 0.0, 1.0 / task.seconds_per_example, ""};
+    WorkerSpeed worker{workerGroup(section, i), 0.0, 1.0 / task.seconds_per_example, ""};
     if (const WorkerTiming* timing = cluster.worker(task.deck, task.parameters, rank)) {
       worker.overhead = timing->overhead;
       worker.speed = timing->samples_per_second;

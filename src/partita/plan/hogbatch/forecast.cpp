@@ -41,8 +41,7 @@ UseForecast useOf(const Course& course) {
 }
 
 double largestBatch(const WorkerMix& mix, std::size_t worker) {
-  const WorkerSpeed& speed = mix.workers[worker];
-  return static_cast<double>(mix.groups[speed.group].upper * speed.lanes);
+  return static_cast<double>(mix.groups[mix.workers[worker].group].upper);
 }
 
 /// The workers of each group, in their order.
@@ -52,46 +51,40 @@ std::vector<std::vector<std::size_t>> membersOf(const WorkerMix& mix) {
   return members;
 }
 
-/// The mean factor for staleness on the updates of these workers of one group, if each lane gets `size`
+/// The mean factor for staleness on the updates of these workers of one group, if their batches have `size`
 /// examples and nobody else works.
 double stalenessFactor(const WorkerMix& mix, const std::vector<std::size_t>& members, double size) {
   constexpr std::int64_t rounds = 50;
-  const bool one_lane = members.size() == 1 && mix.workers[members.front()].lanes == 1;
-  if (mix.staleness.rule == StalenessRule::none || one_lane) return 1.0;
+  if (mix.staleness.rule == StalenessRule::none || members.size() == 1) return 1.0;
   WorkerMix alone;
   alone.rules.rule = WorkerRule::fixed;
   alone.staleness = mix.staleness;
   alone.groups = {mix.groups[mix.workers[members.front()].group]};
   alone.groups[0].start = alone.groups[0].lower = alone.groups[0].upper = static_cast<std::int64_t>(size);
-  alone.examples = 0;
   for (const std::size_t member : members) {
     alone.workers.push_back(mix.workers[member]);
     alone.workers.back().group = 0;
-    alone.examples += rounds * alone.workers.back().lanes * alone.groups[0].start;
   }
-  const Course course = playCourse(alone, 1);
-  std::int64_t updates = 0;
-  for (const WorkerCourse& worker : course.workers) updates += worker.updates + worker.dropped;
-  return course.progress / static_cast<double>(updates);
+  const std::int64_t batches = rounds * static_cast<std::int64_t>(members.size());
+  alone.examples = batches * alone.groups[0].start;
+  return playCourse(alone, 1).progress / static_cast<double>(batches);
 }
 
-/// The speed of these workers of one group if each lane gets `size` examples; without the batches.
+/// The speed of these workers of one group if their batches have `size` examples; without the batches.
 UseForecast speedAlone(const WorkerMix& mix, const std::vector<std::size_t>& members, double size) {
   UseForecast use;
   const double fresh = stalenessFactor(mix, members, size);
   for (const std::size_t member : members) {
     const WorkerSpeed& worker = mix.workers[member];
-    const bool shared = mix.groups[worker.group].role == WorkerRole::shared;
-    const double counted = shared ? mix.rules.beta : 1.0;
-    const auto lanes = static_cast<double>(worker.lanes);
-    const double per_second = 1.0 / worker.seconds(lanes * size);
-    use.examples_per_second += lanes * size * per_second;
-    use.progress_per_second += counted * fresh * lanes * mix.rate.factor(size) * per_second;
+    const double counted = mix.rules.weight(mix.groups[worker.group].role),
+                 per_second = 1.0 / worker.seconds(size);
+    use.examples_per_second += size * per_second;
+    use.progress_per_second += counted * fresh * mix.rate.factor(size) * per_second;
   }
   return use;
 }
 
-/// The best batch of a lane for these workers alone, and their speed with it.
+/// The best batch for these workers alone, and their speed with it.
 struct BestAlone {
   UseForecast use; ///< without the batches
   double size = 0.0;
@@ -120,8 +113,7 @@ UseForecast withBatches(const WorkerMix& mix, const std::vector<std::size_t>& me
                         const BestAlone& best) {
   UseForecast use = best.use;
   use.batches.assign(mix.workers.size(), 0.0);
-  for (const std::size_t member : members)
-    use.batches[member] = static_cast<double>(mix.workers[member].lanes) * best.size;
+  for (const std::size_t member : members) use.batches[member] = best.size;
   return use;
 }
 

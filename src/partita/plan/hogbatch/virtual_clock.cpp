@@ -1,7 +1,6 @@
 #include "partita/plan/hogbatch/virtual_clock.hpp"
 
 #include "partita/plan/hogbatch/batch_dispatcher.hpp"
-#include "partita/plan/share.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -69,7 +68,7 @@ class FreeCourse {
   void start(std::size_t worker) {
     const WorkerSpeed& speed = _mix.workers[worker];
     WorkerCourse& course = _course.workers[worker];
-    const std::int64_t wanted = _controller.batch(speed.group, speed.lanes);
+    const std::int64_t wanted = _controller.size(speed.group);
     const auto batch = _dispatcher.next(worker, wanted);
     if (!batch) return;
     if (course.batches == 0) course.batch_first = batch->count;
@@ -82,44 +81,34 @@ class FreeCourse {
   }
 
   void finish(std::size_t worker) {
-    const WorkerSpeed& speed = _mix.workers[worker];
+    const std::size_t group = _mix.workers[worker].group;
     WorkerCourse& course = _course.workers[worker];
     const ExampleRange batch = _dispatcher.outstanding(worker).front();
-    const std::int64_t examples = batch.count;
-    const std::int64_t updates = applyLanes(worker, batch);
+    const bool applied = apply(worker, batch);
     ++course.batches;
-    course.examples += examples;
+    course.examples += batch.count;
     course.busy += _seconds[worker];
-    _controller.finished(speed.group, {speed.lanes, updates, examples, _wanted[worker], _seconds[worker]});
+    _controller.finished(group, {applied, batch.count, _wanted[worker], _seconds[worker]});
     _dispatcher.finished(worker);
   }
 
-  /// All lanes read the parameters when the batch began. Returns the number of updates that count.
-  std::int64_t applyLanes(std::size_t worker, const ExampleRange& batch) {
+  /// Returns false if the update is dropped.
+  bool apply(std::size_t worker, const ExampleRange& batch) {
     WorkerCourse& course = _course.workers[worker];
-    const std::int64_t lanes = std::min(_mix.workers[worker].lanes, batch.count);
-    const bool shared = _mix.groups[_mix.workers[worker].group].role == WorkerRole::shared;
-    const double rate = _mix.rate.factor(static_cast<double>(batch.count) / static_cast<double>(lanes)),
-                 counted = shared ? _mix.rules.beta : 1.0;
-    std::int64_t updates = 0;
-    for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      const std::int64_t tau = _version - _read[worker];
-      const double factor = _mix.staleness.factor(tau);
-      course.staleness_sum += static_cast<double>(tau);
-      course.staleness_max = std::max(course.staleness_max, tau);
-      if (_updates != nullptr) {
-        const IndexRange share = shareOf(batch.count, lane, lanes);
-        _updates->push_back({_course.seconds, worker, _epoch, batch.first + share.begin, share.size(),
-                             _read[worker], factor == 0.0 ? -1 : _version, rate * factor});
-      }
-      if (factor == 0.0) continue;
-      _course.progress += counted * rate * factor;
-      ++_version;
-      ++updates;
-    }
-    course.updates += updates;
-    course.dropped += lanes - updates;
-    return updates;
+    const std::int64_t tau = _version - _read[worker];
+    const double rate = _mix.rate.factor(static_cast<double>(batch.count)),
+                 factor = _mix.staleness.factor(tau);
+    const bool applied = factor > 0.0;
+    course.staleness_sum += static_cast<double>(tau);
+    course.staleness_max = std::max(course.staleness_max, tau);
+    if (_updates != nullptr)
+      _updates->push_back({_course.seconds, worker, _epoch, batch.first, batch.count, _read[worker],
+                           applied ? _version : -1, rate * factor});
+    ++(applied ? course.updates : course.dropped);
+    if (!applied) return false;
+    _course.progress += _mix.rules.weight(_mix.groups[_mix.workers[worker].group].role) * rate * factor;
+    ++_version;
+    return true;
   }
 
   using Event = std::pair<double, std::size_t>; ///< end of a batch, worker
@@ -158,11 +147,9 @@ class StepCourse {
 
  private:
   static std::vector<double> measuredSpeeds(const WorkerMix& mix) {
-    std::vector<double> speeds(mix.groups.size(), 0.0);
-    for (const WorkerSpeed& worker : mix.workers) {
-      const auto batch = static_cast<double>(mix.rules.batch) / static_cast<double>(mix.workers.size());
-      speeds[worker.group] += batch > 0.0 ? batch / worker.seconds(batch) : worker.speed;
-    }
+    const auto batch = static_cast<double>(mix.rules.batch) / static_cast<double>(mix.workers.size());
+    std::vector<double> speeds(mix.groups.size());
+    for (const WorkerSpeed& worker : mix.workers) speeds[worker.group] = batch / worker.seconds(batch);
     return speeds;
   }
 
@@ -182,7 +169,7 @@ class StepCourse {
       course.examples += part;
       course.busy += seconds;
       longest = std::max(longest, seconds);
-      _controller.finished(worker.group, {worker.lanes, 1, part, part, seconds});
+      _controller.finished(worker.group, {true, part, part, seconds});
     }
     _course.seconds += longest;
     _course.progress += _mix.rate.factor(static_cast<double>(examples));

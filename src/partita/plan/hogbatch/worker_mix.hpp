@@ -12,7 +12,6 @@ namespace partita {
 /// The time model of a worker: n examples take overhead + n / speed seconds.
 struct WorkerSpeed {
   std::size_t group = 0;
-  std::int64_t lanes = 1;
   double overhead = 0.0; ///< seconds per batch: messages, copies and merging
   double speed = 1.0;    ///< examples per second beyond that
   std::string name;      ///< for reports

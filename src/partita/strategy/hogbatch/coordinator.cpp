@@ -115,8 +115,7 @@ void Coordinator::handOut(std::size_t worker) {
 
 /// Returns false if there is nothing to hand out.
 bool Coordinator::giveNext(std::size_t worker) {
-  const std::int64_t size = _controller.batch(workerGroup(_section, worker), 1),
-                     count = std::min(size, left());
+  const std::int64_t size = _controller.size(workerGroup(_section, worker)), count = std::min(size, left());
   if (count == 0 || !mayHandOut()) return false;
   const std::int64_t begin = handedOut();
   const auto range = _dispatcher.next(worker, count); // fewer samples, if they come from another worker
@@ -183,7 +182,7 @@ void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkR
   _state.version = std::max(_state.version, result.applied.version + 1);
   _report.count(order.count);
   _controller.finished(workerGroup(_section, worker),
-                       {1, counts ? 1 : 0, order.count, order.wanted, result.seconds, result.more});
+                       {counts, order.count, order.wanted, result.seconds, result.more});
   if (_log != nullptr) {
     _log->add({order.number, static_cast<std::int64_t>(worker), order.epoch, order.first, order.count,
                order.row, order.total, result.read, result.applied.version, result.applied.rate, order.decay,

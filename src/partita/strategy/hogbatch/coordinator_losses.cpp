@@ -21,7 +21,7 @@ void Coordinator::drop(std::size_t worker, const std::string& why) {
   Log::warning(nameOf(worker) + why + "; its batch goes to other workers (strategy/tolerate)");
   _orders.giveBack(worker);
   own.result.reset();
-  if (own.failed) _controller.lose(workerGroup(_section, worker), 1);
+  if (own.failed) _controller.lose(workerGroup(_section, worker));
   if (!_orders.anyLeft()) {
     BeforeDivergence::happen();
     throw RunError("all workers have failed: the loss is not finite (try a smaller optimiser/learning_rate)");
@@ -51,7 +51,7 @@ void Coordinator::lose(std::size_t worker) {
   _model.freeLockOf(rank);
   if (_server != nullptr) _server->forget(rank); // a request that has arrived would still be served
   const std::string batch = settle(worker);
-  if (!own.failed) _controller.lose(workerGroup(_section, worker), 1);
+  if (!own.failed) _controller.lose(workerGroup(_section, worker));
   own.lost = own.failed = true;
   own.late = false;
   own.result.reset();

@@ -23,8 +23,8 @@ void visitRun(State& state, const Take& take) {
 template <class Group, class Take>
 void visitGroup(Group& group, const Take& take) {
   take(group.size);
-  take(group.lanes);
-  take(group.lanes_done);
+  take(group.workers);
+  take(group.ended);
   take(group.updates);
   take(group.round_updates);
   take(group.round_examples);

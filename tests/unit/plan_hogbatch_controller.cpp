@@ -490,20 +490,28 @@ TEST_CASE("rules and bounds that make no sense are refused") {
 }
 
 TEST_CASE("sizes of an earlier run become the nearest ones within the present bounds") {
-  for (const WorkerRule rule : {WorkerRule::adaptive, WorkerRule::fixed, WorkerRule::synchronous}) {
+  for (const WorkerRule rule : {WorkerRule::adaptive, WorkerRule::fixed}) {
     BatchController before(rulesOf(rule), {replica(1, 900, 512), replica(1, 900, 3), replica(1, 900, 64)});
     BatchController now(rulesOf(rule), {replica(16, 128, 64), replica(16, 128, 64), replica(16, 128, 20)});
-    std::vector<GroupState> state = before.state();
-    state[0].size = 512;
-    state[1].size = 3;
-    state[2].size = 64;
-    now.restore(state);
-    if (rule == WorkerRule::synchronous) {
-      CHECK(now.split(579) == std::vector<std::int64_t>{512, 3, 64});
-      CHECK(now.split(1158) == std::vector<std::int64_t>{1024, 6, 128});
-    } else {
-      CHECK(sizesOf(now) == std::vector<std::int64_t>{128, 16, 64});
-    }
+    now.restore(before.state());
+    CHECK(sizesOf(now) == std::vector<std::int64_t>{128, 16, 64});
+  }
+}
+
+TEST_CASE("a step of another length is divided as in the earlier run, with an example for each worker") {
+  const auto steps = [](std::int64_t batch) {
+    BatchRules rules = rulesOf(WorkerRule::synchronous);
+    rules.batch = batch;
+    return BatchController(rules, std::vector<WorkerGroup>(3, replica(1, batch, batch / 3)));
+  };
+  BatchController before = steps(579);
+  before.setSpeeds({512.0, 3.0, 64.0});
+  for (const auto& [batch, sizes] : std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>>{
+           {579, {512, 3, 64}}, {1158, {1024, 6, 128}}, {58, {51, 1, 6}}}) {
+    BatchController now = steps(batch);
+    now.restore(before.state());
+    CHECK(sizesOf(now) == sizes);
+    CHECK(now.split(batch) == sizes);
   }
 }
 

@@ -176,7 +176,12 @@ void BatchController::restore(const std::vector<GroupState>& states) {
     _states[i].workers = workers;
     _states[i].ended = std::max<std::int64_t>(0, std::min(states[i].ended, workers - 1));
   }
-  if (_rules.rule == WorkerRule::synchronous) return; // `split` makes parts of a step in proportion to them
+  if (_rules.rule == WorkerRule::synchronous) {
+    std::vector<double> sizes;
+    sizes.reserve(states.size());
+    for (const GroupState& state : states) sizes.push_back(static_cast<double>(state.size));
+    return setSpeeds(sizes); // the step may have another length
+  }
   for (std::size_t i = 0; i < _states.size(); ++i) _states[i].size = clamped(i, states[i].size);
 }
 

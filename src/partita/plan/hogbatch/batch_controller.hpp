@@ -88,8 +88,8 @@ class BatchController {
 
   const std::vector<GroupState>& state() const { return _states; }
   /// Continues from a state of the same groups, whose bounds may have been different: each size
-  /// becomes the nearest within the present bounds, or with `synchronous` keeps its proportion to
-  /// the others. Throws std::logic_error if there are more or fewer groups.
+  /// becomes the nearest within the present bounds; with `synchronous`, a step is divided in the same
+  /// proportions. Throws std::logic_error if there are more or fewer groups.
   void restore(const std::vector<GroupState>& states);
 
  private:

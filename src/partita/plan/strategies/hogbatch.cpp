@@ -46,6 +46,9 @@ class HogbatchPlan final : public JointPlan {
   void checkRanks(const StrategySection& section, int ranks) const override;
   bool atOwnPace() const override { return true; }
   bool sharesBatches() const override { return false; }
+  bool sharesSteps(const StrategySection& section) const override {
+    return section.hogbatch.rule == WorkerRule::synchronous;
+  }
   bool makesDecisions() const override { return true; }
   bool repeats(const StrategySection& section) const override { return !section.hogbatch.replay.empty(); }
   bool toleratesLosses(const StrategySection& section) const override {

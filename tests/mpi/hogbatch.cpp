@@ -140,7 +140,7 @@ TEST_CASE("Exact updates conserve every change; overwriting reports what it lose
       change.update = SharedUpdate::atomic;
       change.rank = world.rank();
       std::this_thread::yield();
-      lost += model.apply(change, read, StalenessScale{}).lost;
+      lost += model.apply(change, read).lost;
     }
     world.barrier();
     CHECK(model.version() == rounds * world.size());

@@ -40,9 +40,7 @@ class WindowAccess final : public ModelAccess {
  public:
   WindowAccess(const RunContext& context, const SharedModel& model, Stage& stage, bool shared)
       : _model(model), _stage(stage), _in_place(_stage.parameters() == model.values()),
-        _locks(context.config.run.decisions),
-        _change(changeOf(context.config, shared)), _scale{context.config.strategy.hogbatch.staleness,
-                                                          context.config.strategy.hogbatch.staleness_bound} {
+        _locks(context.config.run.decisions), _change(changeOf(context.config, shared)) {
     _change.rank = context.grid.world().rank();
   }
 
@@ -67,7 +65,7 @@ class WindowAccess final : public ModelAccess {
     _change.decay = order.decay;
     _change.number = order.number;
     const SharedModel::Lock lock(_model, _locks, _change.rank);
-    return _model.apply(_change, read, _scale);
+    return _model.apply(_change, read);
   }
 
  private:
@@ -75,7 +73,6 @@ class WindowAccess final : public ModelAccess {
   StageOnHost _stage;
   bool _in_place, _locks;
   ModelChange _change;
-  StalenessScale _scale;
 };
 
 class MessageAccess final : public ModelAccess {
@@ -129,6 +126,7 @@ ModelChange changeOf(const RunConfig& config, bool shared) {
   ModelChange change;
   change.merge = shared ? ReplicaMerge::delta : section.merge;
   change.update = section.update;
+  change.staleness = {section.staleness, section.staleness_bound};
   return change;
 }
 

@@ -7,8 +7,7 @@ namespace partita {
 ModelServer::ModelServer(const RunContext& context, Mailbox& mailbox, const Communicator& channel,
                          const SharedModel& model, const std::vector<int>& ranks)
     : _context(context), _mailbox(mailbox), _channel(channel), _model(model),
-      _change(changeOf(context.config, false)), _scale{context.config.strategy.hogbatch.staleness,
-                                                       context.config.strategy.hogbatch.staleness_bound} {
+      _change(changeOf(context.config, false)) {
   const auto size = static_cast<std::size_t>(model.size());
   for (const int rank : ranks) {
     Client& client = (*_clients)[rank];
@@ -74,7 +73,7 @@ bool ModelServer::finish(int rank, Client& client) {
   change.rank = rank;
   change.number = client.request.number;
   ModelReply reply;
-  reply.applied = _model.apply(change, client.request.version, _scale);
+  reply.applied = _model.apply(change, client.request.version);
   _mailbox.send(rank, Tag::model, reply);
   return true;
 }

@@ -43,7 +43,6 @@ class ModelServer {
   const Communicator& _channel;
   const SharedModel& _model;
   ModelChange _change;
-  StalenessScale _scale;
   Lasting<std::map<int, Client>> _clients; ///< by rank
 };
 

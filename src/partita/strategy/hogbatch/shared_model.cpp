@@ -207,19 +207,18 @@ void SharedModel::write(const Real* from) const {
   writeShared(from, _values, _size);
 }
 
-Applied SharedModel::apply(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const {
+Applied SharedModel::apply(const ModelChange& change, std::int64_t read) const {
   Mark& mark = *markOf(change.rank);
   __atomic_store_n(&mark.begun, change.number + 1, __ATOMIC_SEQ_CST);
-  mark.applied = changed(change, read, scale);
+  mark.applied = changed(change, read);
   __atomic_store_n(&mark.ended, change.number + 1, __ATOMIC_RELEASE);
   return mark.applied;
 }
 
-Applied SharedModel::changed(const ModelChange& change, std::int64_t read,
-                             const StalenessScale& scale) const {
+Applied SharedModel::changed(const ModelChange& change, std::int64_t read) const {
   Applied applied;
   applied.staleness = version() - read;
-  const double factor = scale.factor(applied.staleness);
+  const double factor = change.staleness.factor(applied.staleness);
   if (!(factor > 0.0)) return applied;
   applied.rate = change.rate * factor;
   changeModel(change, applied.rate, _values, _size);

@@ -18,8 +18,9 @@ struct ModelChange {
   double rate = 0.0, decay = 0.0;
   ReplicaMerge merge = ReplicaMerge::delta;
   SharedUpdate update = SharedUpdate::relaxed;
-  int rank = 0;            ///< of the worker
-  std::int64_t number = 0; ///< of the batch
+  StalenessScale staleness; ///< may reduce the rate, or drop the result
+  int rank = 0;             ///< of the worker
+  std::int64_t number = 0;  ///< of the batch
 };
 
 /// Makes the change, with another rate, to `size` values that start at `model`, a multiple of 64 bytes.
@@ -54,8 +55,8 @@ class SharedModel {
   /// Copies the parameters. Returns the version at the beginning of the copy.
   std::int64_t read(Real* to) const;
   void write(const Real* from) const;
-  /// Makes a change that was computed from version `read`, unless `scale` drops it, and counts the update.
-  Applied apply(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const;
+  /// Makes a change that was computed from version `read`, unless it is too old, and counts the update.
+  Applied apply(const ModelChange& change, std::int64_t read) const;
 
   /// How far a rank has come with the change by a batch; others can tell even after its process has died.
   struct Progress {
@@ -87,7 +88,7 @@ class SharedModel {
  private:
   struct Mark; ///< of a rank, in the window
   Mark* markOf(int rank) const;
-  Applied changed(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const;
+  Applied changed(const ModelChange& change, std::int64_t read) const;
 
   std::int64_t* _version;
   std::int64_t* _lock; ///< 1 + rank of the holder; 0: free

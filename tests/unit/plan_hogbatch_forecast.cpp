@@ -185,13 +185,6 @@ TEST_CASE("a forecast says which way is better") {
   CHECK(in_step.course.stalenessMax() == 0);
 }
 
-TEST_CASE("without a rate that follows the batch, progress means examples") {
-  WorkerMix mix = processorAndDevice(10.0, WorkerRule::adaptive);
-  const HogbatchForecast forecast = forecastOf(mix, mix);
-  CHECK(forecast.course.progressPerSecond() == Approx(forecast.course.examplesPerSecond()));
-  CHECK(forecast.alone.batches.back() == 8192.0);
-}
-
 TEST_CASE("a forecast has a line for each worker, and one that compares") {
   const WorkerMix mix = twoReplicas(4.0, WorkerRule::adaptive);
   const std::string text = textOf(mix);

@@ -161,15 +161,13 @@ UseForecast forecastInStep(const WorkerMix& mix) {
   return best;
 }
 
-HogbatchForecast forecastOf(const WorkerMix& asked, const WorkerMix& at_own_pace) {
+HogbatchForecast forecastOf(const WorkerMix& mix, const WorkerMix& at_own_pace) {
   constexpr double worth_it = 1.05;
-  WorkerMix mix = asked, apart = at_own_pace;
-  if (mix.rate.reference == 0.0) mix.rate = apart.rate = {1.0, 0.0};
   HogbatchForecast forecast;
   forecast.course = settledCourse(mix);
   forecast.epoch_seconds = static_cast<double>(mix.examples) / forecast.course.examplesPerSecond();
   const bool in_step = mix.rules.rule == WorkerRule::synchronous;
-  forecast.asynchronous = useOf(in_step ? settledCourse(apart) : forecast.course);
+  forecast.asynchronous = useOf(in_step ? settledCourse(at_own_pace) : forecast.course);
   forecast.synchronous = in_step ? useOf(forecast.course) : forecastInStep(mix);
   if (!in_step) {
     WorkerMix fixed = mix;
@@ -177,16 +175,16 @@ HogbatchForecast forecastOf(const WorkerMix& asked, const WorkerMix& at_own_pace
     forecast.price_of_balance =
         settledCourse(fixed).examplesPerSecond() / forecast.course.examplesPerSecond();
   }
-  const std::vector<std::vector<std::size_t>> members = membersOf(apart);
+  const std::vector<std::vector<std::size_t>> members = membersOf(at_own_pace);
   BestAlone best;
   std::size_t best_group = 0;
   for (std::size_t group = 0; group < members.size(); ++group) {
-    const BestAlone alone = bestAlone(apart, group, members[group]);
+    const BestAlone alone = bestAlone(at_own_pace, group, members[group]);
     if (group > 0 && alone.use.progress_per_second <= best.use.progress_per_second) continue;
     best = alone;
     best_group = group;
   }
-  forecast.alone = withBatches(apart, members[best_group], best);
+  forecast.alone = withBatches(at_own_pace, members[best_group], best);
   forecast.best = in_step ? WorkerUse::synchronous : WorkerUse::asynchronous;
   const double own = forecast.course.progressPerSecond();
   for (const WorkerUse use : {WorkerUse::alone, WorkerUse::synchronous, WorkerUse::asynchronous}) {

@@ -38,8 +38,7 @@ struct HogbatchForecast {
 
 /// Plays some epochs on the virtual clock, and compares other ways to use the workers. Progress is the sum
 /// over updates of the factors on their learning rates: a fair measure as long as an update with twice the
-/// rate does as much as two. If all updates have the same rate, progress counts examples. A way counts as
-/// better than that of the deck if it gains 5 % or more.
+/// rate does as much as two. A way counts as better than that of the deck if it gains 5 % or more.
 /// `at_own_pace`: the same workers in groups by an asynchronous rule; `mix` itself if its rule is one.
 HogbatchForecast forecastOf(const WorkerMix& mix, const WorkerMix& at_own_pace);
 

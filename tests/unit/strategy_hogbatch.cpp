@@ -66,6 +66,19 @@ TEST_CASE("Shared workers are one group, replica workers one each", "[hogbatch]"
   CHECK(steps[3].start == 10);
 }
 
+TEST_CASE("The largest batch is that of the roles that the deck gives to workers", "[hogbatch]") {
+  const auto largest = [](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(),
+                     {"strategy/upper=64", "strategy/upper_shared=128", "strategy/batch_shared=48"});
+    return deckWith(overrides).strategy.hogbatch.largestBatch(40);
+  };
+  CHECK(largest({}) == 128);
+  CHECK(largest({"strategy/shared_workers=0"}) == 64);
+  CHECK(largest({"strategy/rule=fixed"}) == 48);
+  CHECK(largest({"strategy/rule=fixed", "strategy/shared_workers=0"}) == 40);
+  CHECK(largest({"strategy/rule=synchronous"}) == 40);
+}
+
 TEST_CASE("Samples are steps of a batch, and the rest of an epoch belongs to its last one", "[hogbatch]") {
   const RunConfig deck = deckWith({"run/steps=20"});
   const SampleProgress progress(deck, planRunLength(deck, 601), 601); // 15 steps and a sample

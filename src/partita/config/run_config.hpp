@@ -235,7 +235,7 @@ struct HogbatchSection {
   /// The most samples in a pass of any worker.
   std::int64_t largestBatch(std::int64_t batch) const {
     if (rule == WorkerRule::synchronous) return std::max(replay_batch, batch);
-    const Bounds others = bounds(false, batch), shared = bounds(true, batch);
+    const Bounds others = bounds(false, batch), shared = bounds(shared_workers > 0, batch);
     if (!movesBatches()) return std::max({replay_batch, others.start, shared.start});
     return std::max({replay_batch, others.upper, shared.upper});
   }

@@ -13,7 +13,7 @@ namespace partita {
 
 namespace {
 
-/// "worker 1: batch 64, 16 to 512" for one kind of worker.
+/// "batch 64 at first, then 16 to 512" for one kind of worker.
 std::string batchText(const HogbatchSection& section, bool shared, std::int64_t batch) {
   const HogbatchSection::Bounds bounds = section.bounds(shared, batch);
   std::string text = "batch " + std::to_string(bounds.start);

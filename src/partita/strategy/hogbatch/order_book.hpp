@@ -24,7 +24,7 @@ struct WorkerOrders {
   WorkOrder applying;               ///< only if late with `result`
   bool failed = false;              ///< gets no more batches
   bool lost = false;                ///< its process has died or was given up
-  Clock::time_point since;          ///< of its last order
+  Clock::time_point since;          ///< when its last order to train was sent
   double last = 0.0, longest = 0.0; ///< s, of its batches; the last one that was not short
   std::int64_t last_examples = 0;   ///< of that batch
 

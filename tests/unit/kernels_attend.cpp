@@ -5,6 +5,8 @@
 #include "partita/kernels/onednn_products.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -79,10 +81,15 @@ void backByTeams(const Heads& heads) {
 }
 
 template <int Bound>
+void forwardByTeams(const Heads& heads) {
+  using Kernel = attention_teams::Forward<Bound>;
+  launch<Kernel, Bound>(heads, {heads.shape, heads.qkv.data(), heads.out.data(), heads.log_sums.data()});
+}
+
+template <int Bound>
 Heads byTeams(const AttentionShape& shape) {
   Heads heads(shape);
-  using Kernel = attention_teams::Forward<Bound>;
-  launch<Kernel, Bound>(heads, {shape, heads.qkv.data(), heads.out.data(), heads.log_sums.data()});
+  forwardByTeams<Bound>(heads);
   measureAlong(heads);
   backByTeams<true, Bound>(heads);
   backByTeams<false, Bound>(heads);
@@ -108,6 +115,18 @@ TEST_CASE("Attention: teams come to the numbers of threads", "[kernels]") {
   compare<64>({3, 40, 2, 6}); // an odd width
   compare<128>({1, 50, 2, 200});
   compare<256>({1, 20, 1, 150});
+}
+
+TEST_CASE("Attention: teams do not leave out a key that is not a number", "[kernels]") {
+  constexpr std::size_t positions = 40, width = 8, key = 5;
+  const Heads heads({1, positions, 1, width});
+  Values qkv = valuesOf(heads.qkv);
+  qkv[key * 3 * width + width] = std::numeric_limits<double>::quiet_NaN();
+  assign(heads.qkv, qkv);
+  forwardByTeams<64>(heads);
+  const Values out = valuesOf(heads.out);
+  for (std::size_t position = 0; position < positions; ++position)
+    CHECK(std::isnan(out[position * width]) == (position >= key)); // earlier queries do not see it
 }
 
 namespace {

@@ -239,7 +239,7 @@ struct Forward {
         Kokkos::parallel_reduce(
             Kokkos::ThreadVectorRange(member, tile_size<Bound>),
             [&](std::int64_t j, Real& part) {
-              const Real score = scores(i, j), weight = score > no_score ? rowExp(score - top) : Real(0);
+              const Real score = scores(i, j), weight = score == no_score ? Real(0) : rowExp(score - top);
               scores(i, j) = weight;
               part += weight;
             },

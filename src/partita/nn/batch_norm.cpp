@@ -74,7 +74,8 @@ void BatchNorm::sumOverRanks(const ExecSpace& space, const Pass& pass, const Vec
 
 void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Real* mean,
                         Real* inverse) {
-  const auto epsilon = static_cast<Real>(_plan.spec.batch_norm.epsilon);
+  const auto epsilon = static_cast<Real>(_plan.spec.batch_norm.epsilon),
+             momentum = static_cast<Real>(_plan.spec.batch_norm.momentum);
   if (!pass.training) {
     forEachValue(space, "partita::BatchNorm::take_running_kernel", _channels,
                  batch_norm::TakeRunning{_mean.data(), _variance.data(), mean, inverse, epsilon});
@@ -82,27 +83,22 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const TypedMat
   }
   const JoinedImages images = joined(in.rows, _places);
   const Sums sums = sumsIn(pass, images.rows);
-  Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels;
+  Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels,
+       *running_mean = pass.again ? nullptr : _mean.data(),
+       *running_variance = pass.again ? nullptr : _variance.data();
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
     const ChannelMoments<Stored> body{in.as<Stored>(), sums.first, sums.second, _channels, images.places};
     forEachImage(space, "partita::BatchNorm::moments_kernel", images.rows, images.places, _channels,
                  body.aligned(), body);
   });
-  const bool counts = !pass.again, alone = isAlone(pass);
+  const bool alone = isAlone(pass);
   const batch_norm::Count of_channel{static_cast<Real>(images.rows * images.places), alone ? nullptr : count};
   const batch_norm::SumOfMeans of_means{sums.first, sum, count, images.rows, _channels, images.places};
   const batch_norm::SumOfSquares of_squares{sums.first, sums.second, sum,       of_channel,
                                             squares,    images.rows, _channels, images.places};
-  const batch_norm::Conclude conclude{sum,
-                                      squares,
-                                      of_channel,
-                                      mean,
-                                      inverse,
-                                      counts ? _mean.data() : nullptr,
-                                      counts ? _variance.data() : nullptr,
-                                      epsilon,
-                                      static_cast<Real>(_plan.spec.batch_norm.momentum)};
+  const batch_norm::Conclude conclude{sum,          squares,          of_channel, mean,    inverse,
+                                      running_mean, running_variance, epsilon,    momentum};
   if (alone)
     return forEachRow(space, "partita::BatchNorm::measure_kernel", _channels, images.rows,
                       batch_norm::Measure{of_means, of_squares, conclude});
@@ -118,16 +114,12 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMat
   const Region region(space, "partita::BatchNorm::forward", Phase::elementwise);
   Real *mean = saved.data(), *inverse = mean + _channels;
   measure(space, pass, in, mean, inverse);
+  const ChannelStatistics statistics{mean, inverse};
+  const Real *scale = _scale.values.data(), *shift = _shift.values.data();
   withTypes(in.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    const Normalise<decltype(act), Stored> body{act,
-                                                in.as<Stored>(),
-                                                ChannelStatistics{mean, inverse},
-                                                _scale.values.data(),
-                                                _shift.values.data(),
-                                                out.as<Stored>(),
-                                                _channels,
-                                                _places};
+    const Normalise<decltype(act), Stored> body{act,   in.as<Stored>(),  statistics, scale,
+                                                shift, out.as<Stored>(), _channels,  _places};
     forEachChannelPack(space, "partita::BatchNorm::forward_kernel", in.rows, _places, _channels,
                        body.aligned(), body);
   });
@@ -136,20 +128,13 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMat
 void BatchNorm::sumGradients(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
                              const Matrix& saved, const TypedMatrix& grad_out, const Sums& sums) const {
   const JoinedImages images = joined(in.rows, _places);
-  const Real *mean = saved.data(), *inverse = mean + _channels;
+  const ChannelStatistics statistics{saved.data(), saved.data() + _channels};
+  const Real *scale = _scale.values.data(), *shift = _shift.values.data();
   withTypes(in.precision, _plan.spec, [&](auto act, auto stored) {
     using Stored = decltype(stored);
-    const GradientSums<decltype(act), Stored> body{act,
-                                                   in.as<Stored>(),
-                                                   out.as<Stored>(),
-                                                   ChannelStatistics{mean, inverse},
-                                                   _scale.values.data(),
-                                                   _shift.values.data(),
-                                                   grad_out.as<Stored>(),
-                                                   sums.first,
-                                                   sums.second,
-                                                   _channels,
-                                                   images.places};
+    const GradientSums<decltype(act), Stored> body{
+        act,        in.as<Stored>(), out.as<Stored>(), statistics,   scale, shift, grad_out.as<Stored>(),
+        sums.first, sums.second,     _channels,        images.places};
     forEachImage(space, "partita::BatchNorm::gradient_sums_kernel", images.rows, images.places, _channels,
                  body.aligned(), body);
   });
@@ -165,17 +150,10 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
   const Sums sums = sumsIn(pass, images.rows);
   Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
   sumGradients(space, in, out, saved, grad_out, sums);
-  const batch_norm::ParameterGradients parameters{sums.first,
-                                                  sums.second,
-                                                  all_sums,
-                                                  all_products,
-                                                  count,
-                                                  _shift.gradient.data(),
-                                                  _scale.gradient.data(),
-                                                  images.rows,
-                                                  _channels,
-                                                  images.places,
-                                                  pass.accumulate};
+  Real *shift = _shift.gradient.data(), *scale = _scale.gradient.data();
+  const batch_norm::ParameterGradients parameters{sums.first, sums.second,   all_sums,       all_products,
+                                                  count,      shift,         scale,          images.rows,
+                                                  _channels,  images.places, pass.accumulate};
   const bool alone = isAlone(pass);
   const batch_norm::Count of_channel{static_cast<Real>(images.rows * images.places), alone ? nullptr : count};
   const batch_norm::MeanGradients means{all_sums, all_products, inverse, of_channel, pass.training};

@@ -154,19 +154,12 @@ void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
   // Scratch, in the order of GroupNormRules::workValues.
   const ChannelStatistics statistics = spread(space, saved, rows, pass.work.data());
   Real *sums = pass.work.data() + 2 * size, *products = sums + size;
+  const Real *scale = _scale.values.data(), *shift = _shift.values.data();
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    const GradientSums<Identity, Stored> body{Identity{},
-                                              in.as<Stored>(),
-                                              out.as<Stored>(),
-                                              statistics,
-                                              _scale.values.data(),
-                                              _shift.values.data(),
-                                              grad_out.as<Stored>(),
-                                              sums,
-                                              products,
-                                              _channels,
-                                              _places};
+    const GradientSums<Identity, Stored> body{
+        Identity{}, in.as<Stored>(), out.as<Stored>(), statistics, scale, shift, grad_out.as<Stored>(),
+        sums,       products,        _channels,        _places};
     forEachImage(space, "partita::GroupNorm::gradient_sums_kernel", rows, _places, _channels, body.aligned(),
                  body);
   });
@@ -176,19 +169,14 @@ void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
              _shift.gradient.data(), pass.accumulate);
   if (grad_in.size() == 0) return;
   forEachRow(space, "partita::GroupNorm::group_means_kernel", rows * _groups, _group,
-             GroupMeans{sums, products, _scale.values.data(), _groups, _group, _places});
+             GroupMeans{sums, products, scale, _groups, _group, _places});
   withStored(in.precision, [&](auto stored) {
     using Stored = decltype(stored);
-    const GroupInputGradient<Stored> body{in.as<Stored>(),
-                                          grad_out.as<Stored>(),
-                                          statistics.mean,
-                                          statistics.inverse,
-                                          _scale.values.data(),
-                                          sums,
-                                          products,
-                                          grad_in.as<Stored>(),
-                                          _channels,
-                                          _places};
+    const GroupInputGradient<Stored> body{in.as<Stored>(), grad_out.as<Stored>(),
+                                          statistics.mean, statistics.inverse,
+                                          scale,           sums,
+                                          products,        grad_in.as<Stored>(),
+                                          _channels,       _places};
     forEachChannelPack(space, "partita::GroupNorm::backward_kernel", rows, _places, _channels, body.aligned(),
                        body);
   });

@@ -100,6 +100,26 @@ struct UnpackGradient {
   }
 };
 
+/// partial [slices, depth, width] = the gradients of the weights by slices of the lines, with `add` added to
+/// what is there. Lines come in blocks that stay in a cache, because all tiles of weights read them again.
+/// Values up to `grad_end` may be read.
+void addDenseGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Images& images,
+                      const Matrix& grad, const Real* grad_end, bool add, Real* partial) {
+  constexpr std::int64_t block_values = 1 << 15;
+  const WindowPlan& w = plan.windows;
+  const std::int64_t slices = plan.gradientSlices(),
+                     all = static_cast<std::int64_t>(grad.extent(0)) * w.out[0] * w.out[1],
+                     of_line = w.out[2] * plan.out_channels + w.seen(2) * plan.in_channels,
+                     at_once = std::max<std::int64_t>(8, block_values / of_line / slices) * slices,
+                     sums = sumsAtOnce(plan.depth(), 5);
+  eachRows(all, at_once, [&](std::int64_t first, std::int64_t lines) {
+    const WeightGradient gradient{images, grad.data(), grad_end, partial, add || first > 0,
+                                  first,  lines,       slices,   sums};
+    Kokkos::parallel_for("partita::narrow::weight_gradient_kernel",
+                         Range(space, 0, gradient.tiles() * slices), gradient);
+  });
+}
+
 } // namespace
 
 void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
@@ -110,31 +130,13 @@ void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const V
                      depth = plan.depth();
   Real *const partial = work.data(), *const padded = partial + slices * depth * width;
   const bool sparse = mostlyZeros(space, plan, grad);
-  constexpr std::int64_t line_budget = 1 << 15; // values that all tiles of weights read again
-  const std::int64_t of_line =
-                         plan.windows.out[2] * plan.out_channels + plan.windows.seen(2) * plan.in_channels,
-                     lines = std::max<std::int64_t>(8, line_budget / of_line / slices) * slices;
   eachRows(rows, plan.narrowRows(rows), [&](std::int64_t first, std::int64_t count) {
     const Images images = imagesOf(space, plan, rowsFrom(in, first, count), padded);
     const Matrix from = rowsFrom(grad, first, count);
-    if (sparse) {
+    if (sparse)
       addSparseGradient(space, plan, images, from, first > 0, partial);
-    } else {
-      const std::int64_t all = count * plan.windows.out[0] * plan.windows.out[1];
-      for (std::int64_t line = 0; line < all; line += lines) {
-        const WeightGradient gradient{images,
-                                      from.data(),
-                                      grad.data() + grad.size(),
-                                      partial,
-                                      first + line > 0,
-                                      line,
-                                      std::min(lines, all - line),
-                                      slices,
-                                      sumsAtOnce(depth, 5)};
-        Kokkos::parallel_for("partita::narrow::weight_gradient_kernel",
-                             Range(space, 0, gradient.tiles() * slices), gradient);
-      }
-    }
+    else
+      addDenseGradient(space, plan, images, from, grad.data() + grad.size(), first > 0, partial);
     if (gradients.between && first + count < rows) gradients.between();
   });
   const std::int64_t outputs = plan.out_channels;

@@ -10,7 +10,7 @@ namespace partita {
 namespace {
 
 /// The map of the bytes that batches are made of; null if they are made of features. With HIP and Kokkos 3,
-/// kernels do not reach the memory in which batches are made.
+/// kernels cannot read the memory in which batches are made.
 const ByteMap* mapOf(const RowSource* source, bool uploads) {
   constexpr bool reachable = Kokkos::SpaceAccessibility<ExecSpace, PinnedSpace>::accessible;
   return reachable && uploads && source != nullptr ? source->byteMap() : nullptr;

@@ -42,7 +42,7 @@ struct Tile {
         padded(smaller((columns + lanes - 1) / lanes * lanes, key_tile)) {}
 
   static KOKKOS_INLINE_FUNCTION std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-  /// Number of columns that row i may see: at least one, because queries before all the keys have no tile.
+  /// Number of columns that row i may see: at least one, because no query comes before the first key.
   KOKKOS_INLINE_FUNCTION std::int64_t seen(std::int64_t i) const {
     return smaller(columns, query + i - key + 1);
   }
@@ -85,7 +85,7 @@ KOKKOS_INLINE_FUNCTION Real largest(const Real* scores, std::int64_t count) {
   for (; j + partial <= count; j += partial)
     for (int lane = 0; lane < partial; ++lane)
       most[lane] = scores[j + lane] > most[lane] ? scores[j + lane] : most[lane];
-  const int left = static_cast<int>(count - j); // of a tile's row, which is as long as some vectors
+  const int left = static_cast<int>(count - j);
   for (int lane = 0; lane < partial && left > 0; ++lane) {
     const Real score = lane < left ? scores[j + lane] : no_score;
     most[lane] = score > most[lane] ? score : most[lane];

@@ -109,7 +109,7 @@ void Convolve::addProducts(const ExecSpace& space, const Matrix& columns, const 
   }
 }
 
-/// Not where the processor multiplies the operands as they are, which is faster.
+/// The algorithm takes floats; a processor that multiplies 16-bit operands as they are is faster.
 bool Convolve::usesWinograd() const {
   return winograd::convolves(_c) && (_operands == Precision::single || !onednn::multiplies(_operands));
 }
@@ -276,7 +276,7 @@ void Convolve::backwardPortable(const ExecSpace& space, const Vector& work,
   backwardByColumns(space, work, gradients);
 }
 
-/// Gradients that are mostly zeros leave few products, which `narrow` alone leaves out.
+/// Gradients that are mostly zeros need few products, and only `narrow` leaves out the others.
 void Convolve::backwardByWinograd(const ExecSpace& space, const Vector& work,
                                   const ConvolveGradients& gradients) const {
   if (gradients.in.rows == 0) return;
@@ -343,7 +343,7 @@ void Convolve::addWeightGradient(const ExecSpace& space, Real* room,
          gradients.accumulate ? Real(1) : Real(0), weightsOfGroup(sums, g), {}, _operands);
 }
 
-/// The columns of the input are not needed any more.
+/// Overwrites the columns of the input, which are no longer needed.
 void Convolve::inputGradient(const ExecSpace& space, Real* room, const ConvolveGradients& gradients) const {
   const Matrix grad = perPlace(gradients.grad.real(), _c.out_channels), grad_in = gradients.grad_in.real(),
                columns = _c.pointwise() ? perPlace(grad_in, _c.in_channels)

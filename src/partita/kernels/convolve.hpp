@@ -56,7 +56,7 @@ class Convolve {
   Scratch scratchIn(const Vector& work, const Matrix& weight, const Matrix& weight_gradient) const;
   bool usesWinograd() const;
   bool copiesWeights() const { return _c.copiedWeights() > 0; }
-  /// Then its epilogue comes with it, while cuDNN would need a kernel for bias and ReLU.
+  /// A product adds bias and ReLU itself, while cuDNN would need another kernel for them.
   bool isOneProduct() const { return _c.pointwise() && _c.groups == 1; }
   Matrix packed(const ExecSpace& space, const Scratch& scratch, const Matrix& weight) const;
   Matrix columnsOf(const ExecSpace& space, const WindowPlan& windows, const Matrix& in, Real* columns) const;

@@ -106,7 +106,7 @@ struct SparseWeightGradient {
   }
 };
 
-/// Each window adds what its outputs' gradients make of the weights to the places that it sees, run by run.
+/// Each window adds its outputs' gradients times their weights to the places that it sees, run by run.
 struct InputGradient {
   Images images;             // without padding
   const Real *grad, *weight; // [outputs, runs, width]

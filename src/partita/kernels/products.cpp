@@ -208,8 +208,7 @@ std::string gemmPath(Precision precision) {
 std::string productAdvice() {
   if (gemmPath() != "Kokkos Kernels' own loops") return "";
   return "Kokkos Kernels multiplies matrices with its own loops, about ten times as slowly as a BLAS; build "
-         "Kokkos "
-         "Kernels with one (-DKokkosKernels_ENABLE_TPL_BLAS=ON), and Partita again";
+         "Kokkos Kernels with one (-DKokkosKernels_ENABLE_TPL_BLAS=ON), and Partita again";
 }
 
 namespace {

@@ -29,7 +29,8 @@ struct Groups {
   UnitGroup of[groups];
 };
 
-int partOf(std::int64_t first, std::int64_t size, int block) {
+/// Of the part of `size` values that begins at `first`: `block` of them, or as many as are left.
+int sizeOfPart(std::int64_t first, std::int64_t size, int block) {
   return static_cast<int>(std::min<std::int64_t>(size - first, block));
 }
 
@@ -107,9 +108,9 @@ struct ForwardKernel {
   void operator()(std::int64_t block) const {
     const auto inputs = static_cast<std::int64_t>(rows.extent(1)),
                units = static_cast<std::int64_t>(out.extent(1)), unit = block * block_units;
-    const int own = partOf(unit, units, block_units);
+    const int own = sizeOfPart(unit, units, block_units);
     for (std::int64_t column = 0; column < inputs; column += block_columns) {
-      const int columns = partOf(column, inputs, block_columns);
+      const int columns = sizeOfPart(column, inputs, block_columns);
       Tile tile(weights, unit, own, column, columns);
       tile.load();
       for (std::size_t i = 0; i < rows.extent(0); ++i) {
@@ -141,9 +142,9 @@ struct GradientKernel {
   void operator()(std::int64_t block) const {
     const auto inputs = static_cast<std::int64_t>(rows.extent(1)),
                units = static_cast<std::int64_t>(grad_out.extent(1)), unit = block * block_units;
-    const int own = partOf(unit, units, block_units);
+    const int own = sizeOfPart(unit, units, block_units);
     for (std::int64_t column = 0; column < inputs; column += block_columns) {
-      const int columns = partOf(column, inputs, block_columns);
+      const int columns = sizeOfPart(column, inputs, block_columns);
       Tile tile(gradient, unit, own, column, columns);
       keep ? tile.load() : tile.clear();
       for (std::size_t i = 0; i < rows.extent(0); ++i) {

@@ -40,7 +40,7 @@ struct BiasActivation {
       if (bias != nullptr) z = P::map([](Real a, Real b) { return a + b; }, z, P::load(bias + j));
     }
     const auto y = P::map([=](Real of_z) { return local.value(of_z); }, z);
-    if constexpr (Act::needs_argument) // parts of both are the same
+    if constexpr (Act::needs_argument) // shares subexpressions with y
       P::store(saved + i, P::map([=](Real of_z, Real of_y) { return local.derivative(of_z, of_y); }, z, y));
     P::store(out + i, y);
   }

@@ -29,7 +29,7 @@ void ShapeOrder::forward(const ExecSpace& space, const Pass& pass, const TypedMa
   fromShapeOrder(space, _out, copies.out, out);
 }
 
-/// Norms, whose output is an image, do not read these again.
+/// `out` stays in the order of memory: only norms output images, and they do not read it again.
 void ShapeOrder::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                           const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
                           const TypedMatrix& grad_in) {

@@ -65,7 +65,7 @@ class Stage {
   void setParametersWanted(ParametersWanted wanted) { _wanted = std::move(wanted); }
   std::int64_t inputs() const { return _chain.inputs(); }
   std::int64_t outputs() const { return _chain.outputs(); }
-  /// In which the input, the output and their gradients are stored. An input may also be `Real`.
+  /// The precisions of the input, the output and their gradients. An input may also be `Real`.
   Precision inputPrecision() const { return _chain.inputPrecision(); }
   Precision outputPrecision() const { return _plan.layers.back().outputPrecision(); }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -155,10 +154,6 @@ Samples Samples::select(const std::vector<std::size_t>& rows) const {
   out._values = selectRows(_values, _width, rows);
   out._sparse = selectRows(_sparse, rows);
   return out;
-}
-
-std::int64_t DataSets::width() const {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
 }
 
 void failWidth(const std::string& file, std::size_t width, const TrainedInput& trained) {

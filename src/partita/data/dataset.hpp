@@ -91,12 +91,12 @@ struct Dataset {
 /// What `loadData` returns: sets of one shape, and the affine map that standardises their features.
 struct DataSets {
   Dataset train, validation, test;
-  std::vector<std::int64_t> shape; ///< of one sample, e.g. {1, 28, 28} or {122}; {128} tokens
+  Shape shape; ///< of one sample, e.g. {1, 28, 28} or {122}; {128} tokens
   std::int64_t classes = 0;
   std::vector<float> shift, scale;        ///< one value, or one per feature
   std::vector<std::int64_t> label_values; ///< labels of the classes in the files; empty: 0, 1, ...
 
-  std::int64_t width() const; ///< product of `shape`
+  std::int64_t width() const { return valuesOf(shape); } ///< values per sample
 };
 
 /// The properties of its training data that a trained network needs to be given data in the same form.

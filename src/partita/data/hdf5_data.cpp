@@ -51,9 +51,8 @@ std::string hdf5Version() {
 
 /// Is there a group, or something else that is no data set?
 bool isOther(hid_t file, const std::string& name) {
-  const hid_t object = H5Oopen(file, name.c_str(), H5P_DEFAULT);
-  const H5I_type_t type = object < 0 ? H5I_BADID : H5Iget_type(object);
-  if (object >= 0) H5Oclose(object);
+  const Hdf5Object object(H5Oopen(file, name.c_str(), H5P_DEFAULT));
+  const H5I_type_t type = object ? H5Iget_type(object.get()) : H5I_BADID;
   return type == H5I_GROUP || type == H5I_DATATYPE;
 }
 

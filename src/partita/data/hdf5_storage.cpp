@@ -36,6 +36,16 @@ std::string nameFrom(const NameOf& name_of) {
   return name;
 }
 
+/// The file and the data set from which a part of a virtual one takes its values.
+std::pair<std::string, std::string> sourceOf(const Hdf5List& properties, std::size_t part) {
+  return {nameFrom([&](char* to, std::size_t size) {
+            return H5Pget_virtual_filename(properties.get(), part, to, size);
+          }),
+          nameFrom([&](char* to, std::size_t size) {
+            return H5Pget_virtual_dsetname(properties.get(), part, to, size);
+          })};
+}
+
 /// Data sets on the way to the sources of a virtual one: files and names.
 struct Sources {
   std::set<std::pair<std::string, std::string>> checked, under_way;
@@ -201,13 +211,8 @@ void checkVirtual(const Hdf5Dataset& dataset, const Hdf5List& properties, const 
   hssize_t missing = elementsOf(dataset);
   bool limited = true;
   for (std::size_t part = 0; part < parts; ++part) {
-    const auto source = [&](char* to, std::size_t size) {
-      return H5Pget_virtual_filename(properties.get(), part, to, size);
-    };
-    const auto name = [&](char* to, std::size_t size) {
-      return H5Pget_virtual_dsetname(properties.get(), part, to, size);
-    };
-    checkSource(nameFrom(source), nameFrom(name), file, place, sources);
+    const auto [source, name] = sourceOf(properties, part);
+    checkSource(source, name, file, place, sources);
     const Hdf5Space mapped(H5Pget_virtual_vspace(properties.get(), part));
     const hssize_t values = mapped ? H5Sget_select_npoints(mapped.get()) : -1;
     limited = limited && values >= 0;
@@ -259,15 +264,10 @@ void addFilesBehind(const std::string& file, const std::string& name, std::set<s
   if (H5Pget_layout(properties.get()) != H5D_VIRTUAL || H5Pget_virtual_count(properties.get(), &parts) < 0)
     return;
   for (std::size_t part = 0; part < parts; ++part) {
-    const std::string source = nameFrom([&](char* to, std::size_t size) {
-      return H5Pget_virtual_filename(properties.get(), part, to, size);
-    });
-    const std::string inside = nameFrom([&](char* to, std::size_t size) {
-      return H5Pget_virtual_dsetname(properties.get(), part, to, size);
-    });
+    const auto [source, name_in_source] = sourceOf(properties, part);
     for (const std::string& place : filesOfSource(source, home)) {
       found.push_back(place);
-      addFilesBehind(place, inside, visited, found);
+      addFilesBehind(place, name_in_source, visited, found);
     }
   }
 }

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import support
-from support import run
+from support import contents, run
 
 COMMANDS = ("train", "evaluate", "export", "info", "plan", "bench")
 
@@ -149,13 +149,13 @@ class Refusals(support.RunTest):
     def test_a_mistake_leaves_an_earlier_run_as_it_is(self):
         folder = self.folder / "run"
         self.assertDone(run("train", self.deck, "checkpoint/every=10", "-d", folder))
-        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        before = contents(folder)
         wrong = ["strategy/input=frozen", f"strategy/cache_directory={self.folder / 'nowhere'}"]
         for words in (["--overwrite"], ["-r", "latest"]):
             result = run("train", self.deck, *wrong, "-d", folder, *words)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn("strategy/cache_directory", result.stderr)
-            self.assertEqual({path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}, before)
+            self.assertEqual(contents(folder), before)
 
 
 class DryRuns(support.RunTest):

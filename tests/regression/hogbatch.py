@@ -12,7 +12,7 @@ import unittest
 
 import support
 from machine import Job
-from support import checkpoints, complaints, run, train
+from support import checkpoints, complaints, contents, run, train
 
 SGD = ["optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/learning_rate=0.05", "optimiser/schedule=constant"]
 WORKERS = ["strategy/kind=hogbatch", *SGD]
@@ -284,11 +284,11 @@ class Workers(RunOfWorkers):
         log, again = self.folder / "run" / "decisions.csv", self.folder / "again"
         words = ["train", self.folder / "run" / "deck.toml", "--replay", log, "-d", again]
         self.assertDone(run(*words))
-        before = {path: path.read_bytes() for path in again.rglob("*") if path.is_file()}
+        before = contents(again)
         self.assertRefused(run(*words, "run/epochs=2", "--overwrite"), "repeats what the log has")
         begun = self.write("begun.csv", log.read_text().splitlines()[0] + "\n")
         self.assertRefused(run(*words[:3], begun, "-d", again, "--overwrite"), "has no full step")
-        self.assertEqual({path: path.read_bytes() for path in again.rglob("*") if path.is_file()}, before)
+        self.assertEqual(contents(again), before)
 
     def test_stopped_replay(self):
         """The message says that the replay cannot be continued."""

@@ -28,9 +28,9 @@ from machine import Job
 from support import run
 
 # One thread leaves a core for `data/prefetch`. Small delays let messages arrive while a rank still has something to do.
-# The library of faults counts the sums over replicas; sanitizers want to be loaded before it.
+# The library of faults counts the sums over replicas.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "LD_PRELOAD": os.environ.get("PARTITA_FAULTS", ""), "PARTITA_FAULT": "count:0:0",
-               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+               **support.ANY_ORDER}
 DELAYED = {**ENVIRONMENT, "PARTITA_LINKS": "delay=1e-3"}
 UNDEFINED = 2**64 - 1  # an address in an HDF5 file
 NOWHERE = "/dev/null/nowhere"

@@ -11,10 +11,7 @@ import zipfile
 from pathlib import Path
 
 import support
-from support import complaints, finish, run, start, train
-
-NOBODY = 65534
-CLUSTER = Path(__file__).resolve().parents[2] / "clusters" / "abci.toml"
+from support import complaints, contents, finish, run, start, train
 
 
 class Descriptors(support.RunTest):
@@ -80,22 +77,10 @@ class Folders(support.RunTest):
     def test_a_folder_in_which_files_can_be_made_but_not_listed(self):
         drop = self.folder / "drop"
         drop.mkdir()
-        drop.chmod(0o1733)
+        drop.chmod(0o1733 if os.geteuid() == 0 else 0o333)
         self.addCleanup(drop.chmod, 0o755)
-        before = None
-        if os.geteuid() != 0:  # root may read everything
-            drop.chmod(0o333)
-        else:
-            self.folder.chmod(0o755)
-
-            def before():
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
-
         file = drop / "rows.json"
-        process = start("plan", "predict", self.deck, "--ranks", "1", "--json", file, before=before,
-                        environment={"HOME": str(self.folder)})
-        self.assertDone(finish(process))
+        self.assertDone(self.as_nobody("plan", "predict", self.deck, "--ranks", "1", "--json", file))
         drop.chmod(0o755)
         self.assertEqual([path.name for path in drop.iterdir()], ["rows.json"])
         self.assertEqual(json.loads(file.read_text())[0]["ranks"], 1)
@@ -106,16 +91,8 @@ class Inputs(support.RunTest):
         super().setUp()
         self.run_directory = self.folder / "run"
 
-    def contents(self):
-        return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
-
-    def assertWorked(self, result):
-        """Warnings are allowed."""
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-
-    def assertUntouched(self, result, before, target):
-        self.assertRefused(result, target, "also an input")
-        self.assertEqual(self.contents(), before)
+    def assertSpared(self, result, before, target):
+        self.assertUntouched(result, before, target, "also an input")
 
     def test_the_run_of_a_linked_checkpoint(self):
         train(self.run_directory, self.deck, "checkpoint/every=10", "checkpoint/keep=9")
@@ -126,12 +103,12 @@ class Inputs(support.RunTest):
         folder.symlink_to(checkpoints)
         twin = self.folder / "twin.npz"
         os.link(self.run_directory / "parameters.h5", twin)
-        before = self.contents()
+        before = contents(self.folder)
         for path in (link, twice, folder / "step-000000020.h5"):
             for target in (self.run_directory / "parameters.h5", checkpoints / "step-000000010.h5", twin):
                 with self.subTest(f"{path.name} {target.name}"):
-                    self.assertUntouched(run("evaluate", path, "--predictions", target), before, target)
-            self.assertUntouched(run("export", path, "-o", twin), before, twin)
+                    self.assertSpared(run("evaluate", path, "--predictions", target), before, target)
+            self.assertSpared(run("export", path, "-o", twin), before, twin)
         self.assertWorked(run("evaluate", link, "--predictions", self.folder / "new.npz"))
 
     def test_what_was_set_aside(self):
@@ -142,27 +119,24 @@ class Inputs(support.RunTest):
         for name in names:
             (self.run_directory / name).write_text("set aside")
         mine = self.write("run/mine.superseded", "mine")
-        before = self.contents()
+        before = contents(self.folder)
         for name in names:
             with self.subTest(name):
                 target = self.run_directory / name
                 for path in (self.run_directory, self.run_directory / "parameters.h5"):
-                    self.assertUntouched(run("evaluate", path, "--predictions", target), before, target)
+                    self.assertSpared(run("evaluate", path, "--predictions", target), before, target)
         self.assertWorked(run("evaluate", self.run_directory, "--predictions", mine))
 
     def test_all_that_a_calibration_reads(self):
-        rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
-        data = [self.write(name, rows) for name in ("train.txt", "test.txt")]
-        cluster = self.write("cluster.toml", CLUSTER.read_bytes())
-        train(self.run_directory, self.deck, "data/kind=libsvm", "data/train_file=train.txt", "data/test_file=test.txt",
-              "data/classes=0", "data/samples=0", f"data/path={self.folder}", "strategy/kind=joint",
-              f"run/cluster={cluster}")
+        data, overrides = self.libsvm()
+        cluster = self.write("cluster.toml", support.CLUSTER.read_bytes())
+        train(self.run_directory, self.deck, *overrides, "strategy/kind=joint", f"run/cluster={cluster}")
         (self.run_directory / "parameters.h5.superseded").write_text("set aside")
-        before = self.contents()
+        before = contents(self.folder)
         for target in (cluster, *data, self.run_directory / "parameters.h5.superseded"):
             with self.subTest(target.name):
                 result = run("plan", "calibrate", "--from", self.run_directory, "-o", target)
-                self.assertUntouched(result, before, target)
+                self.assertSpared(result, before, target)
         refined = self.folder / "refined.toml"
         self.assertWorked(run("plan", "calibrate", "--from", self.run_directory, "-o", refined))
 

@@ -16,57 +16,13 @@ import zipfile
 from pathlib import Path
 
 import support
-from support import complaints, finish, run, start, train
-
-NOBODY = 65534
-CLUSTER = Path(__file__).resolve().parents[2] / "clusters" / "abci.toml"
-
-
-def contents(folder):
-    """Path -> bytes, or the kind of what is not a regular file."""
-    found = {}
-    for path in sorted(Path(folder).rglob("*")):
-        if path.is_symlink():
-            found[str(path)] = os.readlink(path)
-        else:
-            found[str(path)] = path.read_bytes() if path.is_file() else oct(path.stat().st_mode)
-    return found
+from support import NOBODY, complaints, contents, finish, give_to_nobody, run, start, train, with_fault
 
 
 class Protected(support.RunTest):
     def setUp(self):
         super().setUp()
         self.run_directory = self.folder / "run"
-
-    def assertUntouched(self, result, before, *parts):
-        """Refused in one line, and everything is as it was."""
-        self.assertRefused(result, *parts)
-        self.assertEqual(contents(self.folder), before)
-
-    def assertWorked(self, result):
-        """Warnings are allowed."""
-        self.assertEqual(result.returncode, 0, result.stderr)
-
-    def with_fault(self, fault):
-        """The environment of a run with a fault."""
-        faults = os.environ.get("PARTITA_FAULTS", "")
-        if not faults:
-            self.skipTest("PARTITA_FAULTS does not name the library of faults")
-        # Sanitizers want to be loaded before the library of faults.
-        return {"LD_PRELOAD": faults, "PARTITA_FAULT": fault,
-                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
-
-    def as_nobody(self, *arguments):
-        """Where the test is run by root, who may read everything."""
-        if os.geteuid() != 0:
-            return run(*arguments)
-        self.folder.chmod(0o755)
-
-        def drop():
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-
-        return finish(start(*arguments, environment={"HOME": str(self.folder)}, before=drop))
 
 
 class Outputs(Protected):
@@ -121,11 +77,9 @@ class Outputs(Protected):
                     self.assertNotIn("MPI_ABORT", result.stderr)
 
     def test_data_are_not_overwritten(self):
-        rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
-        data = [self.write(name, rows) for name in ("train.txt", "test.txt")]
+        data, overrides = self.libsvm()
         folder = self.folder / "svm"
-        train(folder, self.deck, "data/kind=libsvm", "data/train_file=train.txt", "data/test_file=test.txt",
-              "data/classes=0", "data/samples=0", f"data/path={self.folder}", "strategy/kind=joint")
+        train(folder, self.deck, *overrides, "strategy/kind=joint")
         before = contents(self.folder)
         self.assertUntouched(run("evaluate", folder, "--predictions", data[1]), before, data[1], "also an input")
 
@@ -204,8 +158,7 @@ class Outputs(Protected):
             self.assertEqual(result.returncode, 1, arguments)
             self.assertIn("standard output could not be written", complaints(result)[-1])
         os.close(writer)
-        # The libraries of sanitizers would refuse to be loaded after that of stdbuf.
-        environment = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        environment = {**os.environ, **support.ANY_ORDER}  # stdbuf loads a library of its own
         for way in ([], ["stdbuf", "-o0"]):  # without a buffer, printing fails and flushing does not
             closed = subprocess.run(["bash", "-c", '"$@" >&-', "bash", *way, sys.argv[1], "info"], capture_output=True,
                                     text=True, env=environment)
@@ -219,10 +172,7 @@ class Outputs(Protected):
 class Plans(Protected):
     def setUp(self):
         super().setUp()
-        rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
-        self.data = [self.write(name, rows) for name in ("train.txt", "test.txt")]
-        self.svm = ["data/kind=libsvm", "data/train_file=train.txt", "data/test_file=test.txt", "data/classes=0",
-                    "data/samples=0", f"data/path={self.folder}"]
+        self.files, self.svm = self.libsvm()
         self.cluster = self.folder / "cluster.toml"
         self.cluster.write_text("[cluster]\nname = 'two'\n")
 
@@ -232,7 +182,7 @@ class Plans(Protected):
                     ("place", "-o"): two, ("place", "--json"): two, ("predict", "--json"): [self.deck]}
         before = contents(self.folder)
         for (command, option), words in commands.items():
-            for target in (self.deck, self.cluster, *self.data):
+            for target in (self.deck, self.cluster, *self.files):
                 with self.subTest(f"{command} {option} {target}"):
                     result = run("plan", command, *words, *self.svm, "--cluster", self.cluster, option, target)
                     self.assertUntouched(result, before, target, "also an input")
@@ -290,7 +240,7 @@ memory = 8e6
 """)
         before = contents(self.folder)
         for option in ("--json", "--state"):
-            for target in (deck, self.cluster, *self.data):
+            for target in (deck, self.cluster, *self.files):
                 with self.subTest(f"{option} {target}"):
                     self.assertUntouched(run("plan", "search", spec, option, target), before, target, "also an input")
 
@@ -306,7 +256,7 @@ memory = 8e6
         self.assertEqual(output.read_text(errors="replace"), "mine")
 
     def test_runs_are_not_overwritten(self):
-        train(self.run_directory, self.deck, f"run/cluster={CLUSTER}")
+        train(self.run_directory, self.deck, f"run/cluster={support.CLUSTER}")
         before = contents(self.folder)
         for name in ("parameters.h5", "summary.json", "deck.toml"):
             result = run("plan", "calibrate", "--from", self.run_directory, "-o", self.run_directory / name)
@@ -539,7 +489,7 @@ class RunDirectories(Protected):
         train(self.run_directory, self.deck, "checkpoint/every=10")
         before = (self.run_directory / "history.csv").read_bytes()
         result = run("train", self.deck, "run/epochs=3", "-d", self.run_directory, "-r", "latest",
-                     environment=self.with_fault("table:0:0"))
+                     environment=with_fault("table:0:0"))
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("history.csv: cannot be read: Input/output error", result.stderr)
         self.assertEqual((self.run_directory / "history.csv").read_bytes(), before)
@@ -548,9 +498,7 @@ class RunDirectories(Protected):
         train(self.run_directory, self.deck, "checkpoint/every=10")
         kept = ("history.csv", "summary.json", "parameters.h5", "checkpoints/step-000000030.h5")
         before = [(self.run_directory / name).read_bytes() for name in kept]
-        if os.geteuid() == 0:
-            for path in (self.run_directory, *self.run_directory.rglob("*")):
-                os.chown(path, NOBODY, NOBODY)
+        give_to_nobody(self.run_directory)
         (self.run_directory / "checkpoints").chmod(0o555)
         try:
             result = self.as_nobody("train", self.deck, "run/epochs=3", "-d", self.run_directory, "--overwrite")
@@ -561,9 +509,7 @@ class RunDirectories(Protected):
 
     def test_tables_that_may_not_be_written_change_nothing(self):
         train(self.run_directory, self.deck, "checkpoint/every=10")
-        if os.geteuid() == 0:
-            for path in (self.run_directory, *self.run_directory.rglob("*")):
-                os.chown(path, NOBODY, NOBODY)
+        give_to_nobody(self.run_directory)
         for name in ("history.csv", "deck.toml"):
             path = self.run_directory / name
             path.chmod(0o444)
@@ -575,9 +521,7 @@ class RunDirectories(Protected):
     def test_one_file_that_may_not_be_read_protects_the_others(self):
         train(self.run_directory, self.deck)
         parameters = self.run_directory / "parameters.h5"
-        if os.geteuid() == 0:
-            for path in (self.run_directory, *self.run_directory.rglob("*")):
-                os.chown(path, NOBODY, NOBODY)
+        give_to_nobody(self.run_directory)
         parameters.chmod(0)
         summary = self.run_directory / "summary.json"
         before = summary.read_bytes()
@@ -644,7 +588,7 @@ class RunDirectories(Protected):
                 with self.subTest(free=free, network=network, ranks=ranks):
                     folder = self.folder / f"run-{free}-{len(network)}-{ranks}"
                     result = run("train", self.deck, *network, "checkpoint/every=10", "-d", folder, ranks=ranks,
-                                 environment=self.with_fault(f"space:0:{free}"))
+                                 environment=with_fault(f"space:0:{free}"))
                     self.assertEqual(result.returncode, 0, result.stderr)
                     full = [line for line in complaints(result) if "the disk is full (" in line]
                     self.assertEqual(len(full), 0 if written else 3, result.stderr)
@@ -653,7 +597,7 @@ class RunDirectories(Protected):
 
     def test_contents_are_on_the_disk_before_their_name(self):
         """Otherwise, after a crash of the machine, an empty file may have replaced a whole one."""
-        environment = self.with_fault("order:0:0")
+        environment = with_fault("order:0:0")
         for ranks in (1, 2):
             with self.subTest(ranks=ranks):
                 folder = self.folder / f"run-{ranks}"
@@ -761,9 +705,7 @@ class Unreadable(Protected):
         self.arguments = ("train", self.deck, "run/steps=20", "-d", self.run_directory, "-r", "latest")
 
     def test_checkpoints_that_may_not_be_read(self):
-        if os.geteuid() == 0:
-            for path in (self.run_directory, *self.run_directory.rglob("*")):
-                os.chown(path, NOBODY, NOBODY)
+        give_to_nobody(self.run_directory)
         for path, mode in ((self.newest, 0), (self.newest.parent, 0)):
             before, old = contents(self.folder), path.stat().st_mode
             path.chmod(mode)
@@ -774,7 +716,7 @@ class Unreadable(Protected):
 
     def test_a_disk_that_fails(self):
         before = contents(self.folder)
-        broken = self.with_fault("disk:0:0")
+        broken = with_fault("disk:0:0")
         for arguments in (self.arguments, ("info", self.newest), ("evaluate", self.newest)):
             result = run(*arguments, environment=broken)
             self.assertEqual(result.returncode, 1, result.stderr)

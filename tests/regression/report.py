@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import support
-from support import history, train
+from support import contents, history, train
 
 ROOT = Path(__file__).resolve().parents[2]
 PLOT = ROOT / "apps" / "plot"
@@ -577,14 +577,14 @@ pictures.save(Figure(), sys.argv[2], runs=sys.argv[3:4], files=sys.argv[4:])
         for name, target in names.items():
             (self.folder / name).symlink_to(target)
         os.link(self.run_directory / "summary.json", self.folder / "twin.png")
-        before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        before = contents(self.folder)
         for name, part in (*((name, "is a file") for name in (*names, "twin.png")), ("run", "needs an extension"),
                            ("run/trace.json", "is a file of the run itself"), ("no extension", "needs an extension")):
             with self.subTest(name):
                 result = self.save(self.folder / name)
                 self.assertEqual((result.returncode, result.stdout, result.stderr.count("\n")), (1, "", 1), result.stderr)
                 self.assertIn(part, result.stderr)
-        self.assertEqual({path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}, before)
+        self.assertEqual(contents(self.folder), before)
 
     def test_names_and_devices(self):
         for name in ("run/history.png", "a.SVG"):

@@ -9,7 +9,7 @@ import time
 
 import support
 from machine import EndedEarly, Job
-from support import checkpoints, complaints, history, run, train
+from support import checkpoints, complaints, contents, history, run, train
 
 STEPS_AN_EPOCH = 15
 # A constant rate, so that the steps do not depend on the length of the run.
@@ -282,11 +282,11 @@ class GoingOn(support.RunTest):
 
     def test_checkpoints_without_restart(self):
         self.assertDone(run(*self.arguments))
-        before = {path: path.read_bytes() for path in self.kept.rglob("*") if path.is_file()}
+        before = contents(self.kept)
         for ranks in (1, 2):
             self.assertRefused(run(*self.arguments, ranks=ranks), self.kept, "of an earlier run", "-r latest",
                                "--overwrite", f"{self.kept}-2")
-        self.assertEqual({path: path.read_bytes() for path in self.kept.rglob("*") if path.is_file()}, before)
+        self.assertEqual(contents(self.kept), before)
 
     def test_nothing_to_continue_from(self):
         self.assertDone(run(*self.arguments, "-r", "latest"))

@@ -17,6 +17,10 @@ import unittest
 from pathlib import Path
 
 DECKS = Path(__file__).resolve().parents[2] / "input-decks"
+CLUSTER = DECKS.parent / "clusters" / "abci.toml"
+NOBODY = 65534
+# Lets a program with sanitizers start although another library is loaded before theirs.
+ANY_ORDER = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
 _app = ""
 
 # A run of a fraction of a second: 15 steps per epoch.
@@ -105,6 +109,14 @@ def rank_processes(launcher):
     return ranks
 
 
+def with_fault(fault):
+    """The environment of a run with a fault; the test is skipped if there is no library of faults."""
+    library = os.environ.get("PARTITA_FAULTS", "")
+    if not library:
+        raise unittest.SkipTest("PARTITA_FAULTS does not name the library of faults")
+    return {**ANY_ORDER, "LD_PRELOAD": library, "PARTITA_FAULT": fault}
+
+
 def slowed(seconds):
     """A limit for the time of the processor: sanitizers make programs several times slower."""
     return 5 * seconds if _app.endswith("_sanitized") else seconds
@@ -127,6 +139,24 @@ def history(folder):
         rows = [tuple(value for name, value in row.items() if name not in ("time_s", "samples_per_second"))
                 for row in csv.DictReader(file)]
     return sorted(rows)
+
+
+def contents(folder):
+    """Path -> bytes, the target of a link, or the kind of what is neither file nor link."""
+    found = {}
+    for path in sorted(Path(folder).rglob("*")):
+        if path.is_symlink():
+            found[str(path)] = os.readlink(path)
+        else:
+            found[str(path)] = path.read_bytes() if path.is_file() else oct(path.stat().st_mode)
+    return found
+
+
+def give_to_nobody(folder):
+    """For `RunTest.as_nobody`: the folder and all in it then belong to the user who runs the program."""
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
 
 
 def checkpoints(folder):
@@ -186,6 +216,13 @@ class RunTest(unittest.TestCase):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 
+    def libsvm(self):
+        """Two small files, just written, and what makes the small deck read them."""
+        rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
+        return [self.write(name, rows) for name in ("train.txt", "test.txt")], [
+            "data/kind=libsvm", "data/train_file=train.txt", "data/test_file=test.txt", "data/classes=0", "data/samples=0",
+            f"data/path={self.folder}"]
+
     def data(self, name):
         """The folder of a real data set."""
         folder = Path(os.environ.get("PARTITA_DATA", "")) / name
@@ -201,8 +238,29 @@ class RunTest(unittest.TestCase):
         for part in parts:
             self.assertIn(str(part), lines[0])
 
-    def assertDone(self, result):
+    def as_nobody(self, *arguments):
+        """Like `run`, but also root, who may read everything, becomes a user who may not."""
+        if os.geteuid() != 0:
+            return run(*arguments)
+        self.folder.chmod(0o755)
+
+        def drop():
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+
+        return finish(start(*arguments, environment={"HOME": str(self.folder)}, before=drop))
+
+    def assertUntouched(self, result, before, *parts):
+        """Refused in one line, and everything is as it was."""
+        self.assertRefused(result, *parts)
+        self.assertEqual(contents(self.folder), before)
+
+    def assertWorked(self, result):
+        """Warnings are allowed."""
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def assertDone(self, result):
+        self.assertWorked(result)
         self.assertEqual(complaints(result), [])
 
 

@@ -6,25 +6,20 @@ import signal
 import struct
 import subprocess
 import time
-import unittest
 import uuid
 
 import support
 from machine import Job
+from support import with_fault
 
 LONG = ["run/epochs=1000000", "run/evaluate_every=0", "run/log_every=100000"]
-# Sanitizers want to be loaded first.
-FAULTS = {"LD_PRELOAD": os.environ.get("PARTITA_FAULTS", ""),
-          "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
 
 
 class Watchdog(support.RunTest):
-    def with_fault(self, fault, *overrides):
+    def faulty(self, fault, *overrides):
         """The end of a run with a fault, and the seconds from the fault to the end."""
-        if not FAULTS["LD_PRELOAD"]:
-            self.skipTest("PARTITA_FAULTS does not name the library of faults")
         result = support.run("train", self.deck, *LONG, *overrides, ranks=2, timeout=60,
-                             environment={**FAULTS, "PARTITA_FAULT": fault})
+                             environment=with_fault(fault))
         moment = re.search(r"faults: ([0-9.]+)", result.stderr)
         self.assertIsNotNone(moment, result.stderr)
         return result, time.time() - float(moment.group(1))
@@ -55,35 +50,33 @@ class Watchdog(support.RunTest):
         self.assertGreater(time.time() - begin, 6)
 
     def test_lost_message(self):
-        result, seconds = self.with_fault("lose:0:100")
+        result, seconds = self.faulty("lose:0:100")
         self.assertReported(result, "partita: rank 0: ranks 0-1: waiting for one another; a message is lost",
                             "rank 1: waiting ", "for message 100 (activations) from rank 0",
                             "rank 0: waiting ", "for rank 1 to receive message 104 (activations)")
         self.assertLess(seconds, support.within(10))
 
     def test_lost_in_a_pipeline(self):
-        result, seconds = self.with_fault("lose:1:20", "strategy/kind=pipeline", "strategy/microbatches=4")
+        result, seconds = self.faulty("lose:1:20", "strategy/kind=pipeline", "strategy/microbatches=4")
         self.assertReported(result, "a message is lost",
                             "for message 20 (gradients of activations) from rank 1 (stage 1, live microbatches: 1)",
                             "rank 1: waiting ", "(activations) from rank 0 (stage 2, live microbatches: 0)")
         self.assertLess(seconds, support.within(10))
 
     def test_lost_gradient(self):
-        result, seconds = self.with_fault("lose:1:20", "run/epochs=1", "strategy/recovery_epochs=1000000")
+        result, seconds = self.faulty("lose:1:20", "run/epochs=1", "strategy/recovery_epochs=1000000")
         self.assertReported(result, "for message 20 (gradients of activations) from rank 1")
         self.assertLess(seconds, support.within(10))
 
     def test_failing_call(self):
-        result, seconds = self.with_fault("fail:1:20", "run/epochs=1", "strategy/recovery_epochs=1000000")
+        result, seconds = self.faulty("fail:1:20", "run/epochs=1", "strategy/recovery_epochs=1000000")
         self.assertReported(result, "partita: rank 1: ", "message.cpp:", "MPI_Issend")
         self.assertLess(seconds, support.within(10))
 
     def slow_disk(self, seconds):
         """A run whose first checkpoint, which is requested, takes this long."""
-        if not FAULTS["LD_PRELOAD"]:
-            self.skipTest("PARTITA_FAULTS does not name the library of faults")
         job = Job("train", self.deck, *LONG, "run/log_every=1000", "run/watchdog=6", "-d", self.folder / "run", ranks=2,
-                  environment={**FAULTS, "PARTITA_FAULT": f"sync:1:{seconds}"})
+                  environment=with_fault(f"sync:1:{seconds}"))
         self.addCleanup(job.__exit__)
         job.until(lambda: "step" in job.said(), "training")
         job.signal(signal.SIGUSR1)
@@ -109,25 +102,21 @@ class Watchdog(support.RunTest):
 
     def test_a_diverging_run_completes_the_checkpoint_under_way(self):
         """The loss of the last stage is infinite in the second step, while the state after the first is being written."""
-        if not FAULTS["LD_PRELOAD"]:
-            self.skipTest("PARTITA_FAULTS does not name the library of faults")
         for kind, ranks in (("joint", 1), ("pipeline", 2), ("sil", 2)):
             with self.subTest(kind):
                 begin = time.time()
                 result = support.run("train", self.deck, f"strategy/kind={kind}", "optimiser/kind=sgd", "checkpoint/every=1",
                                      "optimiser/learning_rate=1e30", "-d", self.folder / kind, ranks=ranks,
-                                     environment={**FAULTS, "PARTITA_FAULT": f"sync:{ranks - 1}:3"})
+                                     environment=with_fault(f"sync:{ranks - 1}:3"))
                 self.assertReported(result, ": the loss is not finite at step ")
                 self.assertGreater(time.time() - begin, 3)
                 self.assertEqual([path.name for path in (self.folder / kind / "checkpoints").iterdir()], ["step-000000001.h5"])
 
     def test_results_that_hang_end_the_run(self):
         """The first file that rank 1 synchronises is that of the parameters."""
-        if not FAULTS["LD_PRELOAD"]:
-            self.skipTest("PARTITA_FAULTS does not name the library of faults")
         begin = time.time()
         result = support.run("train", self.deck, "run/watchdog=2", "-d", self.folder / "run", ranks=2,
-                             environment={**FAULTS, "PARTITA_FAULT": "sync:1:30"})
+                             environment=with_fault("sync:1:30"))
         self.assertReported(result, "parameters.h5: was not written within 2 s (run/watchdog)")
         self.assertLess(time.time() - begin, support.within(20))
 

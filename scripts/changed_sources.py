@@ -1,6 +1,7 @@
-"""Lists the sources of the library and the program that differ from a commit, one per line. For a header that differs
-it lists its own source, or otherwise the first one that includes it: checking one of them checks the header. Other
-sources that call what it declares are left to a lint of all sources. If the checks themselves differ, it lists all.
+"""Lists the sources of the library and the program that differ from a commit, one per line; files that git does not
+know yet are among them. For a header that differs it lists its own source, or otherwise the first one that includes it:
+checking one of them checks the header. Other sources that call what it declares are left to a lint of all sources. If
+the checks themselves differ, it lists all.
 Usage: changed_sources.py COMMIT, in the root of the repository.
 """
 
@@ -36,9 +37,14 @@ def source_for(header, sources):
     return own if own in sources else next((source for source in sources if header in read_with(source)), None)
 
 
+def git(*arguments):
+    """The files that a command of git names."""
+    answer = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
+    return {Path(line) for line in answer.stdout.splitlines()}
+
+
 def main():
-    answer = subprocess.run(["git", "diff", "--name-only", sys.argv[1]], capture_output=True, text=True, check=True)
-    changed = {Path(line) for line in answer.stdout.splitlines()}
+    changed = git("diff", "--name-only", sys.argv[1]) | git("ls-files", "--others", "--exclude-standard")
     sources = [source for folder in ("src/partita", "apps/partita") for source in sorted(Path(folder).rglob("*.cpp"))]
     headers = [source_for(path, sources) for path in sorted(changed) if path.suffix == ".hpp" and path.is_file()]
     for source in sources:

@@ -48,6 +48,15 @@ def train(app, deck, folder, *overrides, ranks=1, environment=None, may_diverge=
     return json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))
 
 
+def calibrated(app, decks, cluster, noise, quick, ranks):
+    """Writes the cluster file, unless the times of the same work differ by more than `noise` percent; says whether."""
+    result = partita(app, "plan", "calibrate", *decks, "-o", cluster, "--noise", noise, *(["--quick"] if quick else []),
+                     ranks=ranks, may_fail=True)
+    if result.returncode != 0 and "other programs use these cores" not in result.stderr:
+        sys.exit(f"partita plan calibrate failed:\n{result.stdout}{result.stderr}")
+    return result.returncode == 0
+
+
 def noise(processes, repeats=12):
     """Percent by which the 90th percentile of the times of a fixed computation exceeds the minimum, for the noisiest of
     several processes that compute at once."""

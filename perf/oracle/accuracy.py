@@ -8,9 +8,9 @@ turn, so that a change of the machine's speed affects all of them, and the deck 
 shortest step of all rounds counts. Prints the accuracy 1 - |predicted - measured| / measured of each, their mean and
 the worst. For each network, it also prints whether the strategies are in the right order: by how much the predicted
 best is slower than the measured best, and Kendall's tau over pairs whose times differ by 5 % or more; and by how much
-the chosen deck is slower than the fastest strategy that leaves the result unchanged. Before and after each round a
-fixed computation is timed on as many cores; if its times differ by more than --noise percent, the round does not count.
-The exit code is 77 if no round counts.
+the chosen deck is slower than the fastest of the given strategies that leave the result unchanged. Before and after
+each round a fixed computation is timed on as many cores; if its times differ by more than --noise percent, the round
+does not count. The exit code is 77 if no round counts, or if the calibration is noisier than that.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def strategies(ranks):
     }
 
 
-EXACT = ("data", "pipeline", "filter", "channel", "grid", "spatial", "plan deck")  # give the same parameters as one rank
+EXACT = ("data", "pipeline", "filter", "channel", "grid", "spatial")  # give the same parameters as one rank
 
 
 class Case:
@@ -127,18 +127,6 @@ def ordering(cases):
     return chosen.best / measured_best - 1, statistics.mean(signs) if signs else None
 
 
-def calibrate(arguments, decks, cluster):
-    """Writes the cluster file; skips if the calibration is noisier than --noise."""
-    quick = ["--quick"] if arguments.quick else []
-    result = runs.partita(arguments.app, "plan", "calibrate", *decks, "-o", cluster, "--noise", arguments.noise, *quick,
-                          ranks=arguments.ranks, may_fail=True)
-    if result.returncode == 1:
-        sys.stderr.write(result.stderr)
-        sys.exit(77)
-    if result.returncode != 0:
-        sys.exit(f"partita plan calibrate failed:\n{result.stdout}{result.stderr}")
-
-
 def write_decks(folder, chosen):
     paths = {}
     for name, values in chosen.items():
@@ -181,15 +169,22 @@ def report(cases, names):
         own = [case for case in cases if case.deck == name]
         given = [case for case in own if case.strategy != "plan deck"]
         chosen = next((case.best for case in own if case.strategy == "plan deck"), None)
-        if not given or chosen is None:
-            continue
-        exact = min(case.best for case in own if case.strategy in EXACT)
-        (slower, tau), late = ordering(given), chosen / exact - 1
-        orders[name] = {"predicted_best_is_slower_by": slower, "kendall_tau": tau, "chosen_deck_is_slower_by": late}
-        print(f"{name}: the deck that the planner chooses is {100 * late:.1f} % slower than the fastest exact one")
-        print(f"{name}: the predicted best is {100 * slower:.1f} % slower than the measured best"
-              + (f"; tau {tau:.2f}" if tau is not None else ""))
+        exact = [case.best for case in given if case.strategy in EXACT]
+        if given:
+            slower, tau = ordering(given)
+            orders[name] = {"predicted_best_is_slower_by": slower, "kendall_tau": tau}
+            print(f"{name}: the predicted best is {100 * slower:.1f} % slower than the measured best"
+                  + (f"; tau {tau:.2f}" if tau is not None else ""))
+        if exact and chosen is not None:
+            late = orders[name]["chosen_deck_is_slower_by"] = chosen / min(exact) - 1
+            print(f"{name}: the step of the deck that the planner chooses differs by {100 * late:+.1f} % from that of the "
+                  "fastest exact strategy")
     return {"mean_accuracy": statistics.mean(accuracies), "worst_accuracy": worst.accuracy, "order": orders}
+
+
+def skip():
+    print("SKIP: other programs use these cores")
+    sys.exit(77)
 
 
 def main():
@@ -216,8 +211,9 @@ def main():
         paths = write_decks(folder, chosen)
         paths.update({Path(file).stem: file for file in arguments.files})
         cluster = arguments.cluster or os.path.join(folder, "cluster.toml")
-        if not arguments.cluster:
-            calibrate(arguments, paths.values(), cluster)
+        if not arguments.cluster and not runs.calibrated(arguments.app, paths.values(), cluster, arguments.noise,
+                                                         arguments.quick, arguments.ranks):
+            skip()
         cases = [Case(deck, path, strategy, [*words, *arguments.set, f"run/cluster={cluster}"])
                  for deck, path in paths.items() for strategy, words in wanted.items()]
         cases += [chosen_case(arguments, deck, path, cluster, folder) for deck, path in paths.items()]
@@ -226,9 +222,10 @@ def main():
             if case.reason:
                 print(f"{case.deck}, {case.strategy}: {case.reason}")
         cases = [case for case in cases if case.predicted]
-        if not cases or measure_rounds(arguments, cases, folder) == 0:
-            print("SKIP: other programs use these cores" if cases else "nothing to measure")
-            sys.exit(77 if cases else 1)
+        if not cases:
+            sys.exit("nothing to measure")
+        if measure_rounds(arguments, cases, folder) == 0:
+            skip()
         result = report(cases, paths)
     runs.write_json(arguments.json, {**result, "ranks": arguments.ranks, "cases": [
         {"deck": case.deck, "strategy": case.strategy, "predicted_s": case.predicted, "measured_s": case.measured,

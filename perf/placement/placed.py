@@ -5,7 +5,8 @@
     python3 perf/placement/placed.py build/openmp/bin/partita --ranks 2 4 --json placed.json
 
 For each number of ranks and each network: calibrates and places, and then trains the written deck and a pipeline with
-one stage per rank, cuts by FLOPs and the same microbatches. Each round trains both, so that a change of the machine's
+one stage per rank, cuts by FLOPs and the same microbatches. A calibration that is noisier than --noise is repeated, at
+most --rounds times; after that, the row says so, and the next one follows. Each round trains both, so that a change of the machine's
 speed affects both. Prints medians over the rounds. Before and after each round a fixed computation is timed on as many
 cores. The last column is the median excess of its slow times over its fastest: if it is large, other columns have large
 errors too. There should be a core per rank.
@@ -42,14 +43,11 @@ def deck_of(network, folder):
     return path
 
 
-def place(arguments, network, deck, cluster, ranks, output):
+def place(arguments, deck, cluster, ranks, output):
     """The plan; writes the deck that trains it."""
     result = runs.partita(arguments.app, "plan", "place", deck, *arguments.overrides, "--cluster", cluster, "--ranks",
                           ranks, "-o", output, "--json", "-")
-    plan = json.loads(result.stdout)
-    if not plan["feasible"]:
-        sys.exit(f"{network}: no plan fits {ranks} ranks")
-    return plan
+    return json.loads(result.stdout)
 
 
 def step_seconds(arguments, deck, folder, ranks, expected, *more):
@@ -64,9 +62,12 @@ def compare(arguments, network, ranks, folder):
     """A row of the table."""
     deck = deck_of(network, folder)
     cluster, placed = os.path.join(folder, "cluster.toml"), os.path.join(folder, f"{network}-placed.toml")
-    quick = ["--quick"] if arguments.quick else []
-    runs.partita(arguments.app, "plan", "calibrate", deck, "--noise", arguments.noise, "-o", cluster, *quick, ranks=ranks)
-    plan = place(arguments, network, deck, cluster, ranks, placed)
+    if not any(runs.calibrated(arguments.app, [deck], cluster, arguments.noise, arguments.quick, ranks)
+               for _ in range(arguments.rounds)):
+        return {"network": network, "ranks": ranks, "missing": "all calibrations are too noisy"}
+    plan = place(arguments, deck, cluster, ranks, placed)
+    if not plan["feasible"]:
+        return {"network": network, "ranks": ranks, "missing": "no plan fits"}
     by_flops = [*arguments.overrides, *PIPELINE, f"strategy/stages={ranks}",
                 f"strategy/microbatches={plan['microbatches'] if plan['ranks'] > 1 else 2 * ranks}"]
     steps, flops, noise = [], [], []
@@ -83,6 +84,9 @@ def compare(arguments, network, ranks, folder):
 
 
 def show(row):
+    if "missing" in row:
+        print(f"{row['network']:14} {row['ranks']:5} {row['missing']}", flush=True)
+        return
     plan = row["plan"]
     shape = f"{plan['stages']} x {plan['replicas']}, {plan['microbatches']}"
     print(f"{row['network']:14} {row['ranks']:5} {shape:>12} {1e3 * row['predicted']:11.3f} {1e3 * row['measured']:10.3f} "

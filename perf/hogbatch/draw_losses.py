@@ -9,9 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "apps" / "plot"))
-import runs
 from report_html import element
 from report_svg import Scale, path_of, widened
 
@@ -36,7 +34,7 @@ def style(name):
 
 def shown(race):
     """The points of each way's first seed until shortly after the loss is reached, and when each seed reaches it."""
-    reached = {kind(way): [runs.seconds_to(curve, race["loss"]) for curve in way["curves"]] for way in race["ways"]}
+    reached = {kind(way): way["seconds"] for way in race["ways"]}
     last = 1.15 * max(seconds for times in reached.values() for seconds in times if seconds is not None)
     curves = {kind(way): [point for point in way["curves"][0] if point[0] <= last] for way in race["ways"]}
     return curves, reached, last
@@ -90,7 +88,7 @@ def main():
     arguments = parser.parse_args()
     races = [json.loads(Path(name).read_text(encoding="utf-8")) for name in arguments.races]
     for name, race in zip(arguments.races, races):
-        if not race["ways"]:
+        if all(seconds is None for way in race["ways"] for seconds in way["seconds"]):
             sys.exit(f"{name}: no way reaches the loss")
     Path(arguments.output).write_text(str(picture(races)) + "\n", encoding="utf-8")
 

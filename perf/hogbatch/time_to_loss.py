@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Compares the time that asynchronous workers and tuned alternatives need to reach a given test loss.
 
-Trains the deck in each of these ways with the first seed and each learning rate of --rates, and repeats the rate that
-reaches the loss first with all seeds. If one of them does not reach it, the next rate follows. Rates are for batches of
---reference examples; other batches scale them.
+Trains the deck in each of these ways. A seed of its own, --tuning-seed, chooses for each way the learning rate of
+--rates and the batch of --batches that reach the loss first. With them, all ways then take turns, one seed of --seeds
+after another. Prints the seconds of every seed, their median, and the median over the seeds of how much faster the way
+was than `single` in the same turn. A seed that does not reach the loss counts as slower than all others. Rates are for
+batches of --reference examples; other batches scale them.
 
-  single B     one rank alone, batches of B
-  replicas     `joint`, a replica for each worker, the best of the same batches
-  local-sgd    replicas that meet every 8 steps, the best of the same batches
-  synchronous  workers in step, with parts of a batch in proportion to speed, the best of the same batches
+  single B       one rank alone, batches of B
+  replicas B     `joint`, a replica for each worker
+  local-sgd B    replicas that meet every 8 steps
+  synchronous B  workers in step, with parts of a batch in proportion to speed
   fixed, adaptive, published, proportional, ringmaster
-               asynchronous workers; published: adaptive with growth = "free"; ringmaster: fixed sizes, updates
-               older than twice the number of workers are dropped
+                 asynchronous workers; published: adaptive with growth = "free"; ringmaster: fixed sizes, updates
+                 older than twice the number of workers are dropped
 
 The loss to reach is --loss or, without it, --margin times the smallest test loss of any `single B` in the first --after
 epochs. Asynchronous ways and `synchronous` use one more rank, which computes nothing. Only they use strategy/slowdown:
@@ -79,7 +81,6 @@ class Race:
         self.run = Path(folder) / "run"
         self.data = data_overrides(arguments, folder)
         self.loss = arguments.loss
-        self.kept = {}  # the curves of all seeds at the best rate, by way
 
     def curve(self, ranks, overrides, rate, seed):
         """Empty if the loss is no longer finite, because the rate is too large."""
@@ -113,11 +114,11 @@ class Race:
         return {name: way for name, way in found.items() if name.split()[0] not in self.arguments.skip}
 
     def tune(self):
-        """The curves of all rates with the first seed, by name and rate."""
+        """The best rate by name, for the best batch of each kind of way; kinds that do not reach the loss are left out."""
         curves = {}
         for name, way in self.ways().items():
             for rate in self.arguments.rates:
-                curves[name, rate] = way(rate, self.arguments.seeds[0])
+                curves[name, rate] = way(rate, self.arguments.tuning_seed)
                 print(f"# {name:16} rate {rate:<8g} least loss {min((loss for _, loss in curves[name, rate]), default=math.inf):.4f}", flush=True)
         if self.loss is None:
             reached = [loss for (name, _), curve in curves.items() if name.startswith("single")
@@ -125,36 +126,46 @@ class Race:
             if not reached:
                 sys.exit("time_to_loss.py: no run of one worker has a loss; name the loss to reach with --loss")
             self.loss = self.arguments.margin * min(reached)
+        fastest = {}
+        for (name, rate), curve in curves.items():
+            seconds = runs.seconds_to(curve, self.loss)
+            if seconds is not None:
+                fastest.setdefault(kind(name), []).append((seconds, name, rate))
+        return {name: rate for _, name, rate in map(min, fastest.values())}
+
+    def measure(self, rates):
+        """Each way's curves of all seeds, in the order of the seeds."""
+        ways = self.ways()
+        curves = {name: [] for name in rates}
+        for seed in self.arguments.seeds:
+            for name, rate in rates.items():
+                curves[name].append(ways[name](rate, seed))
         return curves
 
-    def rates_by_time(self, curves, name):
-        """Those that reach the loss with the first seed, the fastest first."""
-        times = {rate: runs.seconds_to(curves[name, rate], self.loss) for rate in self.arguments.rates}
-        reached = {rate: seconds for rate, seconds in times.items() if seconds is not None}
-        return sorted(reached, key=reached.get)
 
-    def result(self, curves, name, way):
-        """Rate, mean of the seconds over the seeds, least and greatest; None if no rate reaches the loss with all seeds."""
-        for rate in self.rates_by_time(curves, name):
-            self.kept[name] = [curves[name, rate], *(way(rate, seed) for seed in self.arguments.seeds[1:])]
-            times = [runs.seconds_to(curve, self.loss) for curve in self.kept[name]]
-            if None not in times:
-                return rate, statistics.mean(times), min(times), max(times)
-        return None
+def kind(name):
+    return name.split()[0]
 
 
-def keep(path, race, results):
-    """Of each kind of way, the best batch: (rate, mean, least, greatest) seconds, and curves of (seconds, loss)."""
-    best = {best_of(results, name.split()[0]) for name in results} - {None}
-    runs.write_json(path, {"data": race.arguments.data or race.arguments.deck, "loss": race.loss,
-                           "ways": [{"name": name, "result": results[name], "curves": race.kept[name]}
-                                    for name in results if name in best]})
+def median_ratio(times, others):
+    """Of the pairs in which the loss is reached at all."""
+    ratios = [a / b for a, b in zip(times, others) if min(a, b) < math.inf]
+    return statistics.median(ratios) if ratios else math.nan
 
 
-def best_of(results, kind):
-    """The name of the fastest way of a kind."""
-    reached = {name: found[1] for name, found in results.items() if found and name.split()[0] == kind}
-    return min(reached, key=reached.get) if reached else None
+def report(race, rates, seconds):
+    """Prints the table; None stands for a loss that is not reached."""
+    times = {name: [math.inf if value is None else value for value in values] for name, values in seconds.items()}
+    single = next((values for name, values in times.items() if kind(name) == "single"), None)
+    print(f"seconds to a test loss of {race.loss:.4f}; medians of the seeds {' '.join(map(str, race.arguments.seeds))}")
+    print(f"{'way':18} {'rate':>8} {'median':>8} {'x single':>9}  each seed")
+    for name, values in times.items():
+        factor = f"{median_ratio(single, values):.2f}" if single else "-"
+        each = " ".join(f"{value:.3f}" for value in values)
+        print(f"{name:18} {rates[name]:8g} {statistics.median(values):8.3f} {factor:>9}  {each}")
+    for name in dict.fromkeys(map(kind, race.ways())):
+        if name not in map(kind, rates):
+            print(f"{name:18} {'-':>8} {'-':>8} {'-':>9}")
 
 
 def main():
@@ -171,6 +182,7 @@ def main():
     parser.add_argument("--reference", type=int, default=64, help="examples of an update at the learning rate")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.01, 0.03, 0.1, 0.3])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--tuning-seed", type=int, default=0, help="none of --seeds")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--loss", type=float, help="test loss to reach")
     parser.add_argument("--after", type=int, metavar="EPOCHS", help="without --loss: epochs to consider (default: all)")
@@ -180,25 +192,20 @@ def main():
     arguments = parser.parse_intermixed_args()
     if arguments.data not in (None, "covtype") and not arguments.folder:
         parser.error(f"--data {arguments.data} needs --folder")
+    if arguments.tuning_seed in arguments.seeds:
+        parser.error("--tuning-seed must not be one of --seeds")
     if "single" in arguments.skip and arguments.loss is None:
         parser.error("--skip single needs --loss")
 
     with tempfile.TemporaryDirectory() as folder:
         race = Race(arguments, folder)
-        curves = race.tune()
-        results = {name: race.result(curves, name, way) for name, way in race.ways().items()}
-    print(f"seconds to a test loss of {race.loss:.4f}; {len(arguments.seeds)} seeds")
-    print(f"{'way':18} {'rate':>8} {'mean':>8} {'least':>8} {'greatest':>9} {'x single':>9}")
-    reference = best_of(results, "single")
-    for name, found in results.items():
-        if not found:
-            print(f"{name:18} {'-':>8} {'-':>8} {'-':>8} {'-':>9} {'-':>9}")
-            continue
-        rate, mean, least, most = found
-        factor = f"{results[reference][1] / mean:9.2f}" if reference else f"{'-':>9}"
-        mark = " *" if name == best_of(results, name.split()[0]) and " " in name else ""
-        print(f"{name:18} {rate:8g} {mean:8.3f} {least:8.3f} {most:9.3f} {factor}{mark}")
-    keep(arguments.json, race, results)
+        rates = race.tune()
+        curves = race.measure(rates)
+    seconds = {name: [runs.seconds_to(curve, race.loss) for curve in of_way] for name, of_way in curves.items()}
+    report(race, rates, seconds)
+    runs.write_json(arguments.json, {
+        "data": arguments.data or arguments.deck, "loss": race.loss, "seeds": arguments.seeds,
+        "ways": [{"name": name, "rate": rates[name], "seconds": seconds[name], "curves": curves[name]} for name in rates]})
 
 
 if __name__ == "__main__":

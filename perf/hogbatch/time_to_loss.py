@@ -114,7 +114,7 @@ class Race:
         return {name: way for name, way in found.items() if name.split()[0] not in self.arguments.skip}
 
     def tune(self):
-        """The best rate by name, for the best batch of each kind of way; kinds that do not reach the loss are left out."""
+        """Name -> rate, the best of each kind of way; kinds that do not reach the loss are left out."""
         curves = {}
         for name, way in self.ways().items():
             for rate in self.arguments.rates:
@@ -205,7 +205,8 @@ def main():
     report(race, rates, seconds)
     runs.write_json(arguments.json, {
         "data": arguments.data or arguments.deck, "loss": race.loss, "seeds": arguments.seeds,
-        "ways": [{"name": name, "rate": rates[name], "seconds": seconds[name], "curves": curves[name]} for name in rates]})
+        "ways": [{"name": name, "rate": rate, "seconds": seconds[name], "curves": curves[name]}
+                 for name, rate in rates.items()]})
 
 
 if __name__ == "__main__":

@@ -177,8 +177,8 @@ def report(cases, names):
                   + (f"; tau {tau:.2f}" if tau is not None else ""))
         if exact and chosen is not None:
             late = orders[name]["chosen_deck_is_slower_by"] = chosen / min(exact) - 1
-            print(f"{name}: the step of the deck that the planner chooses differs by {100 * late:+.1f} % from that of the "
-                  "fastest exact strategy")
+            print(f"{name}: the step of the deck that the planner chooses differs by {100 * late:+.1f} % "
+                  "from that of the fastest exact strategy")
     return {"mean_accuracy": statistics.mean(accuracies), "worst_accuracy": worst.accuracy, "order": orders}
 
 

@@ -6,10 +6,10 @@
 
 For each number of ranks and each network: calibrates and places, and then trains the written deck and a pipeline with
 one stage per rank, cuts by FLOPs and the same microbatches. A calibration that is noisier than --noise is repeated, at
-most --rounds times; after that, the row says so, and the next one follows. Each round trains both, so that a change of the machine's
-speed affects both. Prints medians over the rounds. Before and after each round a fixed computation is timed on as many
-cores. The last column is the median excess of its slow times over its fastest: if it is large, other columns have large
-errors too. There should be a core per rank.
+most --rounds times; after that, the row says so, and the next one follows. Each round trains both, so that a change of
+the machine's speed affects both. Prints medians over the rounds. Before and after each round a fixed computation is
+timed on as many cores. The last column is the median excess of its slow times over its fastest: if it is large, other
+columns have large errors too. There should be a core per rank.
 """
 
 import argparse

@@ -189,7 +189,7 @@ class Losses(hogbatch.RunOfWorkers):
                     job.until(lambda: "step" in job.said(), "training")
                     begin = time.time()
                     job.signal(signal.SIGKILL, [job.all_ranks()[victim]])
-                    result = job.finish(60)
+                    result = job.finish()
                 self.assertNotIn("parameters_hash", result.stdout)
                 self.assertLess(time.time() - begin, support.within(10))
                 self.assertIn(words, result.stderr)
@@ -214,7 +214,7 @@ class Losses(hogbatch.RunOfWorkers):
             ranks = job.all_ranks()
             job.until(lambda: "epoch 2:" in job.said(), "training")
             job.signal(signal.SIGSTOP, [ranks[1]])
-            result = job.finish(60)
+            result = job.finish()
         self.assertEnded(result)
         self.assertWhole(600, 40)
         self.assertIn("lost_step", self.workers()[1])
@@ -228,7 +228,7 @@ class Losses(hogbatch.RunOfWorkers):
             job.signal(signal.SIGSTOP, [ranks[3]])
             job.until(lambda: "rank 3: the worker is lost" in job.said(), "a loss")
             job.signal(signal.SIGCONT, [ranks[3]])
-            result = job.finish(90)
+            result = job.finish()
         self.assertEnded(result)
         self.assertWhole(600, 6)
 
@@ -271,7 +271,7 @@ class Losses(hogbatch.RunOfWorkers):
                 if deed == "pause":
                     job.wait(1.0)
                     job.signal(signal.SIGCONT, [processes[victim]])
-            result = job.finish(100)
+            result = job.finish()
         said = result.stdout + result.stderr
         tolerates = "strategy/tolerate=true" in overrides
         ended = [line for line in result.stderr.splitlines() if line.startswith("partita:")]

@@ -21,7 +21,7 @@ schedule = "constant"
 class Races(support.RunTest):
     def python(self, script, *arguments, expected=0):
         result = subprocess.run([sys.executable, SCRIPTS / script, *map(str, arguments)], capture_output=True, text=True,
-                                timeout=300)
+                                timeout=support.HANGS)
         self.assertEqual(result.returncode, expected, result.stdout + result.stderr)
         return result.stdout + result.stderr
 

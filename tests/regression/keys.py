@@ -675,7 +675,7 @@ class Numbers(support.RunTest):
                              self.folder / f"run-{steps}-{ranks}", ranks=ranks, environment=ENVIRONMENT) as job:
                         job.until(lambda: "step" in job.said(), "training")
                         job.signal(signal.SIGTERM)
-                        result = job.finish(timeout=30)
+                        result = job.finish()
                     self.assertEqual(result.returncode, 75, result.stdout + result.stderr)
 
 

@@ -69,7 +69,7 @@ class Job:
         while self.running() and time.time() < end:
             time.sleep(0.001)
 
-    def wait_for(self, condition, timeout=300):
+    def wait_for(self, condition, timeout=support.HANGS):
         """Waits until the condition holds or the run ends."""
         end = time.time() + timeout
         while self.running() and not condition():
@@ -77,7 +77,7 @@ class Job:
                 raise AssertionError(f"waited {timeout} s, and the run goes on\n{self._text()}")
             time.sleep(0.001)
 
-    def until(self, condition, what, timeout=60):
+    def until(self, condition, what, timeout=support.HANGS):
         """Waits for something that has to come before the end of the run."""
         end = time.time() + timeout
         while not condition():
@@ -95,7 +95,7 @@ class Job:
     def _text(self):
         return "\n".join(self.said().splitlines()[-40:])
 
-    def finish(self, timeout=120):
+    def finish(self, timeout=support.HANGS):
         """The finished process, as `run` returns it, with the seconds that it took; no rank is left behind."""
         try:
             code = self._process.wait(timeout)
@@ -106,7 +106,7 @@ class Job:
             text.seek(0)
         result = subprocess.CompletedProcess(self._process.args, code, *(text.read() for text in self._texts))
         result.seconds = seconds
-        end = time.time() + 10
+        end = time.time() + support.within(10)
         while self.ranks() and time.time() < end:
             time.sleep(0.01)
         if self.ranks():

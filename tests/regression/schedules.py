@@ -10,23 +10,36 @@ from pathlib import Path
 import support
 
 MICROBATCHES, RANKS = 8, 4
+MOST_OF_BOUND = 0.7 * MICROBATCHES * RANKS / (MICROBATCHES + RANKS - 1)
+MOST_OF_PREDICTED = 1.5
 DRIVEN, STATIC, EAGER = "message-driven L=2G", "1f1b", "1f1b-eager"
 
 
 class Schedules(support.RunTest):
     def test_all_overlap(self):
-        # A busy machine lets ranks sleep longer, so the fastest of three turns counts.
-        turns = [self.rows(f"microbatches={MICROBATCHES}", "batches=2", f"trace={self.folder}/trace") for _ in range(3)]
-        self.assertGreaterEqual(len(turns[0]), 5)
-        for number, rows in enumerate(zip(*turns)):
-            with self.subTest(rows[0][0]):
-                of_bound, of_predicted = (min(float(row[column]) for row in rows) for column in (3, 4))
+        times = self.times_with_least_delay()
+        self.assertGreaterEqual(len(times), 5)
+        for number, (name, of_bound, of_predicted) in enumerate(times):
+            with self.subTest(name):
                 self.assertGreater(of_bound, 0.99)  # of (M + G - 1) (f + b)
-                self.assertLess(of_bound, 0.7 * MICROBATCHES * RANKS / (MICROBATCHES + RANKS - 1))
-                self.assertTrue(0.99 < of_predicted < 1.5, of_predicted)
+                self.assertGreater(of_predicted, 0.99)
+                self.assertLess(of_bound, MOST_OF_BOUND)
+                self.assertLess(of_predicted, MOST_OF_PREDICTED)
                 events = json.loads((self.folder / f"trace-{number}.json").read_text())["traceEvents"]
                 self.assertEqual({event["tid"] for event in events}, set(range(RANKS)))
                 self.assertEqual(sum(event["cat"] == "F" for event in events), MICROBATCHES * RANKS)
+
+    def times_with_least_delay(self):
+        """Schedule, and the times of a batch over the bound and over the prediction, each in the fastest of three turns.
+        Machines that are slow, or halt ranks, delay them, which matters less if operations take longer."""
+        for longer in (1, 4, 16):
+            turns = [self.rows(f"microbatches={MICROBATCHES}", "batches=2", f"forward={0.01 * longer}",
+                               f"backward={0.02 * longer}", f"trace={self.folder}/trace") for _ in range(3)]
+            times = [(rows[0][0], *(min(float(row[column]) for row in rows) for column in (3, 4)))
+                     for rows in zip(*turns)]
+            if all(bound < MOST_OF_BOUND and predicted < MOST_OF_PREDICTED for _, bound, predicted in times):
+                break
+        return times
 
     def test_many_microbatches(self):
         """The default schedule is close to the bound, and ahead of a fixed order if times vary."""

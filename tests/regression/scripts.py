@@ -36,8 +36,8 @@ class ChangedSources(support.RunTest):
         self.git("commit", "--quiet", "-m", "sources")
 
     def changed(self, commit="HEAD"):
-        result = subprocess.run([sys.executable, SCRIPTS / "changed_sources.py", commit], cwd=self.root, capture_output=True,
-                                text=True, check=True)
+        result = subprocess.run([sys.executable, SCRIPTS / "changed_sources.py", commit], cwd=self.root,
+                                capture_output=True, text=True, check=True)
         return [Path(line).name for line in result.stdout.splitlines()]
 
     def test_headers_stand_for_sources(self):

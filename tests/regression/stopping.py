@@ -185,7 +185,7 @@ class Stopping(support.RunTest):
     def test_second_interrupt(self):
         """Sometimes the run has stopped normally, or both signals have merged, before the second takes effect."""
         for ranks in (1, 2):
-            for between in (0.005, 0.01, 0.02, 0.04, 0.08):
+            for between in (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32):
                 code, seconds = self.interrupt_twice(ranks, between)
                 self.assertLess(seconds, support.within(5))
                 if code != 75:

@@ -1,12 +1,10 @@
 """A job in which a rank is lost, stopped or cut off soon ends by itself, and says what happened."""
 
-import os
 import re
 import signal
 import struct
 import subprocess
 import time
-import uuid
 
 import support
 from machine import Job
@@ -18,8 +16,7 @@ LONG = ["run/epochs=1000000", "run/evaluate_every=0", "run/log_every=100000"]
 class Watchdog(support.RunTest):
     def faulty(self, fault, *overrides):
         """The end of a run with a fault, and the seconds from the fault to the end."""
-        result = support.run("train", self.deck, *LONG, *overrides, ranks=2, timeout=60,
-                             environment=with_fault(fault))
+        result = support.run("train", self.deck, *LONG, *overrides, ranks=2, environment=with_fault(fault))
         moment = re.search(r"faults: ([0-9.]+)", result.stderr)
         self.assertIsNotNone(moment, result.stderr)
         return result, time.time() - float(moment.group(1))
@@ -31,7 +28,7 @@ class Watchdog(support.RunTest):
         job.until(lambda: "step" in job.said(), "training")
         job.signal(number, [job.all_ranks()[rank]])
         begin = time.time()
-        return job.finish(60), time.time() - begin
+        return job.finish(), time.time() - begin
 
     def assertReported(self, result, *parts):
         """Exit code 1, and a report of one rank that contains all of `parts`."""
@@ -74,7 +71,7 @@ class Watchdog(support.RunTest):
         self.assertLess(seconds, support.within(10))
 
     def slow_disk(self, seconds):
-        """A run whose first checkpoint, which is requested, takes this long."""
+        """A run whose first checkpoint, which is requested, takes this long, and which waits 6 s for it."""
         job = Job("train", self.deck, *LONG, "run/log_every=1000", "run/watchdog=6", "-d", self.folder / "run", ranks=2,
                   environment=with_fault(f"sync:1:{seconds}"))
         self.addCleanup(job.__exit__)
@@ -93,12 +90,12 @@ class Watchdog(support.RunTest):
         self.assertEqual((result.returncode, len(support.complaints(result))), (75, 1), result.stderr)
 
     def test_a_checkpoint_that_hangs_ends_the_run_at_the_next(self):
-        job = self.slow_disk(24)
+        job = self.slow_disk(400)
         job.signal(signal.SIGTERM)
         begin = time.time()
         result = job.finish()
         self.assertReported(result, " was not written within 6 s (run/watchdog)")
-        self.assertLess(time.time() - begin, support.within(18))
+        self.assertLess(time.time() - begin, support.within(20))
 
     def test_a_diverging_run_completes_the_checkpoint_under_way(self):
         """The loss of the last stage is infinite in the second step, while the state after the first is being written."""
@@ -115,51 +112,41 @@ class Watchdog(support.RunTest):
     def test_results_that_hang_end_the_run(self):
         """The first file that rank 1 synchronises is that of the parameters."""
         begin = time.time()
-        result = support.run("train", self.deck, "run/watchdog=2", "-d", self.folder / "run", ranks=2,
-                             environment=with_fault("sync:1:30"))
-        self.assertReported(result, "parameters.h5: was not written within 2 s (run/watchdog)")
+        result = support.run("train", self.deck, "run/watchdog=6", "-d", self.folder / "run", ranks=2,
+                             environment=with_fault("sync:1:400"))
+        self.assertReported(result, "parameters.h5: was not written within 6 s (run/watchdog)")
         self.assertLess(time.time() - begin, support.within(20))
 
     def test_stopped_rank(self):
-        result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=3")
-        self.assertReported(result, "partita: rank 0: rank 1: no response for 3 s (run/watchdog) while others wait",
+        result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=6")
+        self.assertReported(result, "partita: rank 0: rank 1: no response for 6 s (run/watchdog) while others wait",
                             "rank 0: waiting ", "for rank 1 to receive message")
         self.assertLess(seconds, support.within(10))
 
     def test_stopped_in_a_pipeline(self):
-        result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=3", "strategy/kind=pipeline",
+        result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=6", "strategy/kind=pipeline",
                                            "strategy/microbatches=4")
-        self.assertReported(result, "partita: rank 0: rank 1: no response for 3 s (run/watchdog) while others wait",
+        self.assertReported(result, "partita: rank 0: rank 1: no response for 6 s (run/watchdog) while others wait",
                             "rank 0: waiting ", "(gradients of activations) from rank 1")
         self.assertLess(seconds, support.within(10))
 
     def test_stopped_while_it_sets_up(self):
         """Reading data may take long, so the others report a silent rank and keep waiting."""
-        job = uuid.uuid4().hex
-        said, told = self.folder / "said.txt", self.folder / "told.txt"
-        with open(said, "w") as output, open(told, "w") as errors:
-            process = support.start("train", self.deck, "data/samples=800000", "run/steps=3", "run/evaluate_every=0",
-                                    "run/watchdog=2", ranks=2, environment={"PARTITA_TEST_JOB": job},
-                                    outputs=(output, errors))
-        self.addCleanup(process.kill)
-        self.wait_for(lambda: "devices" in said.read_text())  # the banner ends, the data come
+        job = Job("train", self.deck, "data/samples=800000", "run/steps=3", "run/evaluate_every=0", "run/watchdog=6",
+                  ranks=2)
+        self.addCleanup(job.__exit__)
+        job.until(lambda: "devices" in job.said(), "the banner")  # then come the data
         time.sleep(0.3)
-        stopped = support.rank_processes(job)[1]
-        os.kill(stopped, signal.SIGSTOP)
-        warning = "rank 1: no response for 2 s while others wait"
-        self.wait_for(lambda: warning in told.read_text())
-        os.kill(stopped, signal.SIGCONT)
-        self.assertEqual(process.wait(timeout=120), 0, told.read_text())
-        self.assertIn(warning, told.read_text())
-
-    def wait_for(self, condition):
-        begin = time.time()
-        while not condition() and time.time() < begin + 90:
-            time.sleep(0.01)
+        stopped = [job.all_ranks()[1]]
+        job.signal(signal.SIGSTOP, stopped)
+        job.until(lambda: "rank 1: no response for 6 s while others wait" in job.said(), "the warning")
+        job.signal(signal.SIGCONT, stopped)
+        result = job.finish()
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_stopped_rank_zero(self):
-        result, seconds = self.with_signal(signal.SIGSTOP, 0, "run/watchdog=3")
-        self.assertReported(result, "partita: rank 1: rank 0: no response for 3 s (run/watchdog) while this rank waits")
+        result, seconds = self.with_signal(signal.SIGSTOP, 0, "run/watchdog=6")
+        self.assertReported(result, "partita: rank 1: rank 0: no response for 6 s (run/watchdog) while this rank waits")
         self.assertLess(seconds, support.within(10))
 
     def test_killed_rank(self):
@@ -179,7 +166,7 @@ class Watchdog(support.RunTest):
             self.skipTest("only root may hide /dev/shm from other processes")
         run = ["train", str(self.deck), "-d", str(self.folder / "run"), "run/watchdog=5"]
         ended = subprocess.run([*alone, hide + ' && exec "$@"', "sh", support._app, *run], stdout=subprocess.DEVNULL,
-                               timeout=60, check=False)
+                               timeout=support.HANGS, check=False)
         self.assertEqual(ended.returncode, 0)
         self.assertTrue((self.folder / "run" / "parameters.h5").exists())
 

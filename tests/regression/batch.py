@@ -15,19 +15,21 @@ from support import run
 
 BATCH = Path(__file__).resolve().parents[2] / "batch"
 SCRIPTS = sorted(BATCH.glob("*.sh"))
-LAUNCHERS = {"slurm": "srun", "flux": "flux run", "pbs": "mpiexec"}
-SUBMITTERS = {"slurm": "scontrol", "flux": "flux --parent batch", "pbs": "qsub"}
-DIRECTIVES = {"slurm": "#SBATCH --", "flux": "# flux: --", "pbs": "#PBS -"}
+LAUNCHERS = {"slurm": "srun", "flux": "flux run", "pbs": "mpiexec", "lsf": "jsrun"}
+SUBMITTERS = {"slurm": "scontrol", "flux": "flux --parent batch", "pbs": "qsub", "lsf": "bsub"}
+DIRECTIVES = {"slurm": "#SBATCH --", "flux": "# flux: --", "pbs": "#PBS -", "lsf": "#BSUB -"}
 KNOWN_DIRECTIVES = {
     "slurm": {"job-name", "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus", "gpus-per-task", "time", "output",
               "open-mode", "requeue", "signal"},
     "flux": {"job-name", "nodes", "nslots", "cores-per-slot", "exclusive", "time-limit", "output"},
     "pbs": {"N", "l", "j"},
+    "lsf": {"J", "nnodes", "W", "o"},
 }
-# Notes its name and arguments, each call a line; the launchers end with $CODE.
+# Notes its name and arguments, each call a line; the launchers end with $CODE. bsub reads the script.
 STAND_IN = """#!/bin/bash
+case ${0##*/} in bsub) set -- "$(readlink /proc/self/fd/0)" ;; esac
 printf '%s' "${0##*/}" >>"$CALLS"; printf '\\t%s' "$@" >>"$CALLS"; echo >>"$CALLS"
-case "${0##*/} ${1:-}" in srun* | mpiexec* | "flux run") exit "$CODE" ;; esac
+case "${0##*/} ${1:-}" in srun* | mpiexec* | jsrun* | "flux run") exit "$CODE" ;; esac
 """
 
 
@@ -40,13 +42,15 @@ class Scripts(support.RunTest):
         super().setUp()
         tools = self.folder / "tools"
         tools.mkdir()
-        for name in ("srun", "mpiexec", "flux", "scontrol", "qsub"):
+        for name in ("srun", "mpiexec", "jsrun", "flux", "scontrol", "qsub", "bsub"):
             tool = tools / name
             tool.write_text(STAND_IN)
             tool.chmod(0o755)
+        for script in SCRIPTS:
+            shutil.copy(script, self.folder)
         self.environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(self.folder), "USER": "me", "SLURM_JOB_ID": "17",
                             "SLURM_CPUS_PER_TASK": "8", "SLURM_SUBMIT_DIR": str(self.folder), "PBS_O_HOST": "login",
-                            "PBS_O_WORKDIR": str(self.folder), "CALLS": str(self.folder / "calls")}
+                            "PBS_O_WORKDIR": str(self.folder), "LS_SUBCWD": str(self.folder), "CALLS": str(self.folder / "calls")}
 
     def start(self, script, code):
         """Exit code of the script, and how it called launcher and scheduler."""
@@ -87,7 +91,7 @@ class Scripts(support.RunTest):
         for script in SCRIPTS:
             if script.stem == "slurm-plain":
                 continue
-            for name in ("scontrol", "qsub"):
+            for name in ("scontrol", "qsub", "bsub"):
                 (self.folder / "tools" / name).write_text("#!/bin/bash\nexit 9\n")
             (self.folder / "tools" / "flux").write_text(STAND_IN + "exit 9\n")
             with self.subTest(script=script.name):
@@ -110,7 +114,7 @@ class Scripts(support.RunTest):
                     self.assertIn("--kill-on-bad-exit=0 --wait=8", text)
                 else:
                     self.assertIn(" -t 03:50:00", text)
-                    self.assertRegex(text, "(--time-limit=4h|walltime=04:00:00)\n")
+                    self.assertRegex(text, "(--time-limit=4h|walltime=04:00:00|-W 4:00)\n")
 
     def test_directives(self):
         for script in SCRIPTS:
@@ -144,13 +148,24 @@ class Scripts(support.RunTest):
                 with self.subTest(script=script.name, options=options):
                     self.assertDone(run("train", self.deck, *options, "-n"))
 
-    def test_flux_tasks_pick_their_build(self):
-        _, call, _ = self.start(BATCH / "flux-mpmd.sh", 0)
-        for rank, build in (("0", "gpu"), ("1", "host"), ("3", "host")):
-            environment = {**self.environment, "FLUX_TASK_RANK": rank, "gpu_build": "/bin/echo", "host_build": "/bin/echo"}
-            environment[f"{build}_build"] = "/usr/bin/printf"
-            told = subprocess.run(call[call.index("bash") :], capture_output=True, text=True, env=environment)
-            self.assertEqual(told.stdout, "train", "printf prints its first argument alone")
+    def test_tasks_pick_their_build(self):
+        for name, variable in (("flux", "FLUX_TASK_RANK"), ("lsf", "OMPI_COMM_WORLD_RANK")):
+            _, call, _ = self.start(BATCH / f"{name}-mpmd.sh", 0)
+            for rank, build in (("0", "gpu"), ("1", "host"), ("3", "host")):
+                environment = {**self.environment, variable: rank, "gpu_build": "/bin/echo", "host_build": "/bin/echo"}
+                environment[f"{build}_build"] = "/usr/bin/printf"
+                told = subprocess.run(call[call.index("bash") :], capture_output=True, text=True, env=environment)
+                self.assertEqual(told.stdout, "train", "printf prints its first argument alone")
+
+    def test_a_cancelled_lsf_job_does_not_come_back(self):
+        """Although the run ends with 75: bkill sends SIGINT to the script too."""
+        (self.folder / "tools" / "jsrun").write_text("#!/bin/bash\nkill -INT $PPID\nexit 75\n")
+        for script in SCRIPTS:
+            if kind(script) == "lsf":
+                calls = self.folder / "calls"
+                calls.write_text("")
+                result = subprocess.run(["bash", script], timeout=30, cwd=self.folder, env=self.environment)
+                self.assertEqual((result.returncode, calls.read_text()), (130, ""))
 
     def test_shell(self):
         for script in SCRIPTS:

@@ -3,6 +3,7 @@
 If this Python lacks h5py, it runs in the one that PARTITA_EXPORT_PYTHON names, or is skipped if there is none.
 """
 
+import gzip
 import os
 import pickle
 import re
@@ -12,6 +13,7 @@ import unittest
 from pathlib import Path
 
 import support
+from bad_data import idx
 from support import train
 
 try:
@@ -71,9 +73,9 @@ class Snippets(support.RunTest):
         (self.folder / "relay-2").symlink_to("run")
         (self.folder / "parameters.h5").symlink_to("run/parameters.h5")
 
-    def output(self, page):
-        """What all blocks of a page that use h5py print, run as they stand."""
-        blocks = [block for block in BLOCK.findall((ROOT / page).read_text()) if "h5py" in block]
+    def output(self, page, word="h5py"):
+        """What all blocks of a page that have this word print, run as they stand."""
+        blocks = [block for block in BLOCK.findall((ROOT / page).read_text()) if word in block]
         self.assertGreater(len(blocks), 0, page)
         texts = []
         for block in blocks:
@@ -87,6 +89,26 @@ class Snippets(support.RunTest):
 
     def test_export(self):
         self.output("docs/export.md")
+
+    def test_images_of_emnist(self):
+        """The command and the script of the page on made-up images of the same names, sizes and classes."""
+        folder, images = self.folder / "emnist", {}
+        folder.mkdir()
+        for part, count in (("train", 256), ("test", 94)):
+            images[part] = numpy.random.default_rng(count).integers(0, 256, (count, 28, 28), dtype=numpy.uint8)
+            for kind, content in (("images-idx3", idx(count, 28, 28, values=images[part].tobytes())),
+                                  ("labels-idx1", idx(count, values=bytes(i % 47 for i in range(count))))):
+                (folder / f"emnist-balanced-{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
+        page = (ROOT / "docs/image-data.md").read_text()
+        command = re.search(r"^partita (train input-decks/emnist-joint.*?[^\\])$", page, re.MULTILINE | re.DOTALL)[1]
+        words = command.replace("\\\n", " ").replace("input-decks", str(support.DECKS)).replace("=emnist ", f"={folder} ")
+        words = words.replace("-d balanced", f"-d {self.folder / 'balanced'}").split()
+        self.assertWorked(support.run(*words, "run/steps=2", "run/evaluate_every=0"))
+        self.assertEqual(support.summary_of(self.folder / "balanced")["steps"], 2)
+        self.output("docs/image-data.md", "emnist")
+        for part, wanted in images.items():
+            upright = gzip.decompress((folder / f"upright-{part}-images-idx3-ubyte.gz").read_bytes())
+            self.assertEqual(upright, idx(*wanted.shape, values=b"".join(image.T.tobytes() for image in wanted)))
 
     def test_images_of_cifar10(self):
         """The script of the page on made-up images, and what Partita reads from its files."""

@@ -440,6 +440,13 @@ TEST_CASE("A counted noun is plural unless the count is 1", "[config]") {
   CHECK(partita::counted(3, "class") == "3 classes");
 }
 
+TEST_CASE("Formatted text has any length", "[config]") {
+  CHECK(partita::formatted("%5.1f %% of %s", 12.34, "all") == " 12.3 % of all");
+  CHECK(partita::formatted("%s", "").empty());
+  const std::string long_text(100000, 'x');
+  CHECK(partita::formatted("%s%d", long_text.c_str(), 7) == long_text + "7");
+}
+
 TEST_CASE("The nearest name forgives a third of the letters, case and swaps", "[config]") {
   const std::vector<std::string> valid{"momentum", "nesterov", "beta1", "beta2"};
   CHECK(partita::nearestName("momnetum", valid) == "momentum");

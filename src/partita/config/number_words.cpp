@@ -1,7 +1,7 @@
 #include "partita/config/number_words.hpp"
 
-#include <array>
-#include <cstdio>
+#include "partita/config/text.hpp"
+
 #include <cstdlib>
 
 namespace partita {
@@ -12,9 +12,7 @@ namespace {
 std::string checkWordOf(const std::string& line) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char letter : line) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
-  std::array<char, 20> word{};
-  std::snprintf(word.data(), word.size(), "%016llx", static_cast<unsigned long long>(hash));
-  return word.data();
+  return formatted("%016llx", static_cast<unsigned long long>(hash));
 }
 
 } // namespace

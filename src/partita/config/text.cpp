@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdarg>
 #include <cstddef>
+#include <cstdio>
 #include <sstream>
 
 namespace partita {
@@ -116,6 +118,17 @@ std::string_view withoutByteOrderMark(std::string_view text) {
 
 bool endsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+std::string formatted(const char* format, ...) {
+  std::va_list values, again;
+  va_start(values, format);
+  va_copy(again, values);
+  std::string text(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, format, values)), '\0');
+  std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  va_end(values);
+  return text;
 }
 
 std::string realText(double value) {

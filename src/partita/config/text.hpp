@@ -41,6 +41,9 @@ std::string_view withoutByteOrderMark(std::string_view text);
 
 bool endsWith(const std::string& text, const std::string& end);
 
+/// The text that std::printf would print. Compilers check the values against the format.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
+
 /// The shortest text that TOML reads back as exactly this real number.
 std::string realText(double value);
 

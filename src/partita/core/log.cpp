@@ -1,5 +1,6 @@
 #include "partita/core/log.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/core/clock.hpp"
 
 #include <array>
@@ -48,13 +49,11 @@ std::string scaled(double value, const char* unit) {
     value /= 1000.0;
     ++prefix;
   }
-  std::array<char, 48> text{};
   const int digits = prefix == 0 && value == std::floor(value) ? 0
                      : std::abs(value) < 9.995                 ? 2
                      : std::abs(value) < 99.95                 ? 1
                                                                : 0;
-  std::snprintf(text.data(), text.size(), "%.*f %s%s", digits, value, prefixes[prefix], unit);
-  return text.data();
+  return formatted("%.*f %s%s", digits, value, prefixes[prefix], unit);
 }
 
 } // namespace
@@ -127,21 +126,13 @@ std::string formatFlops(double flops_per_second) {
 }
 
 std::string formatSeconds(double seconds) {
-  constexpr double longest = 1e9, day = 86400.0; // s
-  std::array<char, 48> text{};
-  if (!(seconds < longest)) { // also NaN
-    std::snprintf(text.data(), text.size(), "%.2g days", seconds / day);
-    return text.data();
-  }
+  constexpr double longest = 1e9, day = 86400.0;   // s
+  const bool shown_in_days = !(seconds < longest); // also NaN
+  if (shown_in_days) return formatted("%.2g days", seconds / day);
   const long whole = std::lround(seconds);
-  if (seconds < 59.95) {
-    std::snprintf(text.data(), text.size(), "%.1f s", seconds);
-  } else if (whole < 3600) {
-    std::snprintf(text.data(), text.size(), "%ld:%02ld", whole / 60, whole % 60);
-  } else {
-    std::snprintf(text.data(), text.size(), "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
-  }
-  return text.data();
+  if (seconds < 59.95) return formatted("%.1f s", seconds);
+  if (whole < 3600) return formatted("%ld:%02ld", whole / 60, whole % 60);
+  return formatted("%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
 std::string formatRanges(const std::vector<int>& numbers) {

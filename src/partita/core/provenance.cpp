@@ -1,11 +1,11 @@
 #include "partita/core/provenance.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/core/gpu.hpp"
 #include "partita/core/types.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <dlfcn.h>
 #include <fstream>
 #include <unistd.h>
@@ -37,11 +37,8 @@ std::string addressOf(int index) {
 std::string identityOf(const std::string& address, const GpuProperties& properties) {
   std::string identity = address;
 #if defined(KOKKOS_ENABLE_CUDA) // MIG instances of one device share its bus address, but have their own UUID
-  for (const char byte : properties.uuid.bytes) {
-    std::array<char, 4> text{};
-    std::snprintf(text.data(), text.size(), "%02x", static_cast<unsigned>(static_cast<unsigned char>(byte)));
-    identity += text.data();
-  }
+  for (const char byte : properties.uuid.bytes)
+    identity += formatted("%02x", static_cast<unsigned>(static_cast<unsigned char>(byte)));
 #else
   (void)properties;
 #endif

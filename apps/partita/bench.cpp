@@ -1,5 +1,6 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
@@ -8,8 +9,6 @@
 #include "partita/train/banner.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <functional>
 #include <optional>
 
@@ -70,11 +69,8 @@ struct Machine {
     bf16.gemm = bestRate(space, repeats, Precision::bf16);
     single.triad = bf16.triad = measureTriad(space, repeats);
     bf16.product = "bgemm";
-    std::array<char, 128> line{};
-    std::snprintf(line.data(), line.size(),
-                  "  sgemm %.1f GFLOP/s, bgemm %.1f GFLOP/s (%s), triad %.1f GB/s, best of %d", single.gemm,
-                  bf16.gemm, gemmPath(Precision::bf16).c_str(), single.triad, repeats);
-    Log::info(line.data());
+    Log::info(formatted("  sgemm %.1f GFLOP/s, bgemm %.1f GFLOP/s (%s), triad %.1f GB/s, best of %d",
+                        single.gemm, bf16.gemm, gemmPath(Precision::bf16).c_str(), single.triad, repeats));
   }
 };
 

@@ -1,9 +1,7 @@
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/window_plan.hpp"
-
-#include <array>
-#include <cstdio>
 
 #include "bench_model.hpp"
 #include "layer_seconds.hpp"
@@ -19,11 +17,8 @@ Measurement measureLayer(const ExecSpace& space, const std::string& name, const 
   const double ms = 1e3 * (seconds.forward + seconds.backward);
   const double flops =
       (plan.forwardFlops() + plan.weightFlops() + plan.inputFlops()) * static_cast<double>(rows);
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(),
-                "  %-20s %8.3f ms forward and backward, %6.1f GFLOP/s = %5.1f %% of sgemm", name.c_str(), ms,
-                1e-6 * flops / ms, 1e-4 * flops / ms / rates.gemm);
-  Log::info(line.data());
+  Log::info(formatted("  %-20s %8.3f ms forward and backward, %6.1f GFLOP/s = %5.1f %% of sgemm",
+                      name.c_str(), ms, 1e-6 * flops / ms, 1e-4 * flops / ms / rates.gemm));
   return {name, ms, "ms", flops, bytesMoved({plan}, rows, Precision::single)};
 }
 

@@ -1,6 +1,7 @@
 #include "bench_model.hpp"
 
 #include "partita/config/deck.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
@@ -14,7 +15,6 @@
 #include "partita/train/setup.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <numeric>
@@ -91,19 +91,15 @@ double bytesOfUpdate(const BenchModel& model) {
 
 void showPhases(const BenchModel& model, const StepTimes& times, const BenchRates& rates) {
   const double adam_bytes = bytesOfUpdate(model);
-  std::array<char, 128> line{};
   for (const Phase phase : {Phase::gemm, Phase::elementwise, Phase::optimiser, Phase::data}) {
     const double ms = 1e3 * times.phases[static_cast<std::size_t>(phase)];
-    std::snprintf(line.data(), line.size(), "    %-22s %8.3f ms", phaseName(phase), ms);
-    std::string text = line.data();
+    std::string text = formatted("    %-22s %8.3f ms", phaseName(phase), ms);
     if (phase == Phase::gemm) {
-      std::snprintf(line.data(), line.size(), "  %5.1f %% of the %s rate",
-                    1e-4 * flopsOfStep(model) / ms / rates.gemm, rates.product);
-      text += line.data();
+      text +=
+          formatted("  %5.1f %% of the %s rate", 1e-4 * flopsOfStep(model) / ms / rates.gemm, rates.product);
     } else if (phase == Phase::optimiser) {
-      std::snprintf(line.data(), line.size(), "  %s per step, %5.1f %% of the triad rate",
-                    formatBytes(adam_bytes).c_str(), 1e-4 * adam_bytes / ms / rates.triad);
-      text += line.data();
+      text += formatted("  %s per step, %5.1f %% of the triad rate", formatBytes(adam_bytes).c_str(),
+                        1e-4 * adam_bytes / ms / rates.triad);
     }
     Log::info(text);
   }
@@ -129,10 +125,8 @@ Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchM
                          const BenchRates& rates) {
   const StepTimes times = timeSteps(space, model, quick);
   const double ms = 1e3 * times.step, rate = 1e-9 * flopsOfStep(model) / times.step;
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms per step, %6.1f GFLOP/s = %5.1f %% of %s",
-                name.c_str(), ms, rate, 100.0 * rate / rates.gemm, rates.product);
-  Log::info(line.data());
+  Log::info(formatted("  %-12s %8.3f ms per step, %6.1f GFLOP/s = %5.1f %% of %s", name.c_str(), ms, rate,
+                      100.0 * rate / rates.gemm, rates.product));
   showPhases(model, times, rates);
   const double bytes =
       bytesMoved(model.partition.stages[0].layers, model.config.training.batch, model.config.run.precision) +

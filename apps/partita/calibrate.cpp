@@ -17,8 +17,6 @@
 #include "partita/train/banner.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -94,10 +92,8 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   const bool oversubscribed = isOversubscribed(world);
   const auto of_ranks = [&](double seconds) { return secondsOfRanks(world, seconds, oversubscribed); };
   const double step = of_ranks(times.step), update = of_ranks(times.update());
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "  %s: %.3f ms per step, %.3f ms of it for updates", name.c_str(),
-                1e3 * step, 1e3 * update);
-  Log::info(line.data());
+  Log::info(
+      formatted("  %s: %.3f ms per step, %.3f ms of it for updates", name.c_str(), 1e3 * step, 1e3 * update));
   const CostModel costs(costTask(model->config, model->sets.shape, model->sets.classes, 1), cluster,
                         CostMode::exact);
   const double passes = of_ranks(times.step - times.update()) / (1.0 + costs.recomputedShare());
@@ -131,15 +127,12 @@ void measureSharing(const ExecSpace& space, const Communicator& world, bool quic
 }
 
 void showSharing(const Cluster& cluster) {
-  std::array<char, 200> line{};
-  std::snprintf(
-      line.data(), line.size(),
+  Log::info(formatted(
       "  sums: %s/s per rank; copies: %s/s per rank; a product takes %.2f times as long with all ranks "
       "of a node at work; computing hides %.0f %% of messages",
       formatBytes(1.0 / cluster.seconds_per_reduced_byte).c_str(),
       formatBytes(1.0 / cluster.seconds_per_copied_byte).c_str(), cluster.concurrency.back().factor,
-      100.0 * cluster.overlap);
-  Log::info(line.data());
+      100.0 * cluster.overlap));
 }
 
 /// Files are written where the description is.
@@ -254,10 +247,8 @@ void timeWorkers(const ExecSpace& space, const Communicator& world, const BenchS
     timing.deck = name;
     timing.rank = static_cast<std::int64_t>(rank);
     cluster.workers.push_back(timing);
-    std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "  %s: rank %zu needs %.4g ms per batch and %.4g us per sample",
-                  name.c_str(), rank, 1e3 * timing.overhead, 1e6 / timing.samples_per_second);
-    Log::info(line.data());
+    Log::info(formatted("  %s: rank %zu needs %.4g ms per batch and %.4g us per sample", name.c_str(), rank,
+                        1e3 * timing.overhead, 1e6 / timing.samples_per_second));
   }
 }
 
@@ -275,9 +266,7 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
   const double free = device_is_host ? availableOnNode() / static_cast<double>(cluster.node_ranks) : 0.0;
   cluster.memory = free < std::numeric_limits<double>::infinity() ? free : 0.0;
   cluster.flops = productRate(space, world, arguments.quick);
-  std::array<char, 64> line{};
-  std::snprintf(line.data(), line.size(), "  product: %.1f GFLOP/s per rank", 1e-9 * cluster.flops);
-  Log::info(line.data());
+  Log::info(formatted("  product: %.1f GFLOP/s per rank", 1e-9 * cluster.flops));
   if (world.size() > 1) cluster.links = measureLinks(space, world, arguments.quick);
   measureOffload(world, arguments, cluster);
   const Communicator self = world.split(world.rank(), 0);
@@ -314,18 +303,17 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
   const Cluster cluster = measure(space, world, arguments, percents);
   // One burst is no reason to refuse: see measureDecks.
   const double noise = typical(Typical::median, percents);
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "the time of the same product varies by %.1f %% (allowed: %.1f %%)",
-                noise, arguments.noise);
+  const std::string line =
+      formatted("the time of the same product varies by %.1f %% (allowed: %.1f %%)", noise, arguments.noise);
   if (noise > arguments.noise) {
-    Log::error(std::string(line.data()) + ": other programs use these cores; nothing was written");
+    Log::error(line + ": other programs use these cores; nothing was written");
     return exit_failure;
   }
   if (file) {
     file->write(clusterText(cluster));
     file->commit();
   }
-  Log::info(std::string("  ") + line.data());
+  Log::info("  " + line);
   if (arguments.output.empty()) Log::info(clusterText(cluster));
   return 0;
 }

@@ -2,12 +2,11 @@
 
 #include "partita/comm/rank_places.hpp"
 #include "partita/comm/ring_time.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/kernels/products.hpp"
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -36,10 +35,8 @@ std::string fittedLine(int ranks, const std::vector<Link::Point>& points) {
   }
   const double determinant = one * mm - m * m, latency = (t * mm - mt * m) / determinant,
                seconds_per_byte = (one * mt - m * t) / determinant;
-  std::array<char, 128> line{};
-  std::snprintf(line.data(), line.size(), "  ring of %d ranks: a message takes about %.2f us + bytes / %s/s",
-                ranks, 1e6 * latency, formatBytes(1.0 / seconds_per_byte).c_str());
-  return line.data();
+  return formatted("  ring of %d ranks: a message takes about %.2f us + bytes / %s/s", ranks, 1e6 * latency,
+                   formatBytes(1.0 / seconds_per_byte).c_str());
 }
 
 /// Seconds of a message between ranks that compute in between, as a stage does with a small microbatch.

@@ -10,8 +10,6 @@
 #include "partita/train/check_plans.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <tuple>
@@ -110,11 +108,8 @@ std::string lineOf(const Prediction& prediction) {
 }
 
 std::string percentOf(const Prediction& other, const Prediction& chosen) {
-  std::array<char, 32> text{};
   const double seconds = chosen.epochSeconds(); // 0: a network without parameters
-  if (seconds > 0.0)
-    std::snprintf(text.data(), text.size(), " (%+.1f %%)", 100.0 * (other.epochSeconds() / seconds - 1.0));
-  return text.data();
+  return seconds > 0.0 ? formatted(" (%+.1f %%)", 100.0 * (other.epochSeconds() / seconds - 1.0)) : "";
 }
 
 void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>& local, const PlanTask& plan,

@@ -5,8 +5,6 @@
 #include "partita/io/json.hpp"
 #include "partita/plan/placement/read_tasks.hpp"
 
-#include <array>
-#include <cstdio>
 #include <limits>
 
 #include "commands.hpp"
@@ -38,19 +36,16 @@ JsonObject jsonOf(const PlacementTask& task, const DevicePlan& placement, std::o
 }
 
 void show(const PlacementTask& task, const DevicePlan& placement, std::optional<double> fixed) {
-  std::array<char, 160> line{};
   if (placement.feasible) {
-    std::snprintf(line.data(), line.size(), "%.9g s per batch: %s, data parallel %lld, tensor parallel %d",
-                  placement.time,
-                  counted(static_cast<std::int64_t>(placement.stages.size()), "stage").c_str(),
-                  static_cast<long long>(placement.replicas), task.graphs[placement.graph].tensor_degree);
-    Log::info(line.data());
+    Log::info(formatted("%.9g s per batch: %s, data parallel %lld, tensor parallel %d", placement.time,
+                        counted(static_cast<std::int64_t>(placement.stages.size()), "stage").c_str(),
+                        static_cast<long long>(placement.replicas),
+                        task.graphs[placement.graph].tensor_degree));
   } else {
     Log::info("no plan fits: " + placement.limit);
   }
   if (fixed) {
-    std::snprintf(line.data(), line.size(), "%.9g s per batch: the fixed plan", *fixed);
-    Log::info(line.data());
+    Log::info(formatted("%.9g s per batch: the fixed plan", *fixed));
   } else if (task.fixed) {
     Log::info("the fixed plan does not fit");
   }

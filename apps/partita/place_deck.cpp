@@ -14,8 +14,6 @@
 #include "partita/train/check_plans.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <limits>
 #include <optional>
 
@@ -146,15 +144,14 @@ JsonObject jsonOf(const std::optional<PlacedDeck>& placed, const RunConfig& befo
 void show(const PlacedDeck& placed, double one_rank, const CostTask& task, const Cluster& cluster,
           const RunConfig& config, const PlaceArguments& arguments) {
   const DeckPlacement& plan = placed.plan;
-  std::array<char, 128> line{};
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
-  std::snprintf(line.data(), line.size(), "%.4g ms per step, %.2f times as fast as one rank; %s per rank",
-                1e3 * plan.step, plan.step > 0.0 ? one_rank / plan.step : 1.0,
-                formatBytes(plan.memory).c_str());
+  const std::string line =
+      formatted("%.4g ms per step, %.2f times as fast as one rank; %s per rank", 1e3 * plan.step,
+                plan.step > 0.0 ? one_rank / plan.step : 1.0, formatBytes(plan.memory).c_str());
   Log::info(counted(plan.stages(), "stage") +
             (plan.cuts.empty() ? "" : " (cuts " + joined(plan.cuts, ", ") + ")") + " x " +
             counted(plan.replicas, "replica") + ", " + counted(plan.microbatches, "microbatch") +
-            " per replica: " + line.data());
+            " per replica: " + line);
   noteSmallPasses(task, plan.replicas * plan.microbatches);
   if (!placed.recomputing.empty())
     Log::info("to fit, these stages recompute their groups of layers: " + joined(placed.recomputing, ", "));

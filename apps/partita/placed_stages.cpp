@@ -2,9 +2,6 @@
 
 #include "partita/config/text.hpp"
 
-#include <array>
-#include <cstdio>
-
 namespace partita {
 
 namespace {
@@ -45,11 +42,9 @@ std::vector<JsonObject> stageObjects(const PlacementTask& task, const DevicePlan
 
 std::vector<std::string> stageLines(const PlacementTask& task, const DevicePlan& plan) {
   std::vector<std::string> lines{"stage  devices  layers"};
-  std::array<char, 40> line{};
   for (const PlacedStage& stage : plan.stages) {
-    std::snprintf(line.data(), line.size(), "%5zu  %7lld  ", lines.size(),
-                  static_cast<long long>(stage.devices));
-    lines.push_back(line.data() + joined(idsOf(task, plan, stage), ", ") + remarksOn(task, stage));
+    lines.push_back(formatted("%5zu  %7lld  ", lines.size(), static_cast<long long>(stage.devices)) +
+                    joined(idsOf(task, plan, stage), ", ") + remarksOn(task, stage));
   }
   return lines;
 }

@@ -10,8 +10,6 @@
 #include "partita/train/run_files.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
 
@@ -105,13 +103,7 @@ std::string timeText(double seconds) {
   if (seconds >= minutes) return formatSeconds(seconds);
   const char* const unit = seconds >= 1.0 ? "s" : seconds >= 1e-3 ? "ms" : "us";
   const double scaled = seconds * (seconds >= 1.0 ? 1.0 : seconds >= 1e-3 ? 1e3 : 1e6);
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(),
-                scaled < 10.0    ? "%.2f %s"
-                : scaled < 100.0 ? "%.1f %s"
-                                 : "%.0f %s",
-                scaled, unit);
-  return text.data();
+  return formatted(scaled < 10.0 ? "%.2f %s" : scaled < 100.0 ? "%.1f %s" : "%.0f %s", scaled, unit);
 }
 
 std::string gridText(const RankGrid& grid) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "commands.hpp"
@@ -94,21 +93,16 @@ std::string marginOf(const Prediction& prediction, double fastest) {
   constexpr double rounding = 1e-9, readable = 1e6;
   if (prediction.epochSeconds() <= (1.0 + rounding) * fastest) return "best"; // both may be 0
   const double ratio = prediction.epochSeconds() / fastest;
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(),
-                ratio < 10.0       ? "+%.0f %%"
-                : ratio < readable ? "%.0f x"
-                                   : "%.1e x",
-                ratio < 10.0 ? 100.0 * (ratio - 1.0) : ratio);
-  return text.data();
+  return formatted(ratio < 10.0       ? "+%.0f %%"
+                   : ratio < readable ? "%.0f x"
+                                      : "%.1e x",
+                   ratio < 10.0 ? 100.0 * (ratio - 1.0) : ratio);
 }
 
 void showLine(const std::array<std::string, 8>& columns, const std::string& last) {
-  std::array<char, 192> line{};
-  std::snprintf(line.data(), line.size(), "%-23s %6s %-12s %10s %10s %10s %10s %9s", columns[0].c_str(),
-                columns[1].c_str(), columns[2].c_str(), columns[3].c_str(), columns[4].c_str(),
-                columns[5].c_str(), columns[6].c_str(), columns[7].c_str());
-  Log::info(std::string(line.data()) + "  " + last);
+  Log::info(formatted("%-23s %6s %-12s %10s %10s %10s %10s %9s  %s", columns[0].c_str(), columns[1].c_str(),
+                      columns[2].c_str(), columns[3].c_str(), columns[4].c_str(), columns[5].c_str(),
+                      columns[6].c_str(), columns[7].c_str(), last.c_str()));
 }
 
 void showPrediction(const Prediction& prediction, double fastest) {

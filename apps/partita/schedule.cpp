@@ -9,8 +9,6 @@
 #include "partita/plan/schedule/schedule_cache.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <limits>
 #include <numeric>
 
@@ -59,17 +57,13 @@ void show(const ScheduleTask& task, const OperatorSchedule& schedule) {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return operators[a].start < operators[b].start; });
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "makespan %.9g, at least %.9g (gap %.2g %%)\n", schedule.makespan,
-                schedule.lower_bound, 100.0 * schedule.gap());
-  Log::info(line.data());
-  std::snprintf(line.data(), line.size(), "%12s %14s %14s  %s", "operator", "start", "end", "cores");
-  Log::info(line.data());
+  Log::info(formatted("makespan %.9g, at least %.9g (gap %.2g %%)\n", schedule.makespan, schedule.lower_bound,
+                      100.0 * schedule.gap()));
+  Log::info(formatted("%12s %14s %14s  %s", "operator", "start", "end", "cores"));
   for (const std::size_t i : order) {
     const ScheduledOperator& op = operators[i];
-    std::snprintf(line.data(), line.size(), "%12lld %14.9g %14.9g  %s",
-                  static_cast<long long>(task.operators[i].id), op.start, op.end, coresOf(op).c_str());
-    Log::info(line.data());
+    Log::info(formatted("%12lld %14.9g %14.9g  %s", static_cast<long long>(task.operators[i].id), op.start,
+                        op.end, coresOf(op).c_str()));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
 #include "partita/config/number_words.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/toml_tree.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
@@ -16,8 +17,6 @@
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -130,14 +129,10 @@ class StateFile {
     readStored();
     OutputFile file(_path);
     file.write(_first + "\n");
-    std::array<char, 40> number{};
     for (std::size_t i = 0; i < _rows.size(); ++i) {
       if (!has(i)) continue;
       std::string line = std::to_string(i);
-      for (const double value : _rows[i]) {
-        std::snprintf(number.data(), number.size(), " %a", value);
-        line += number.data();
-      }
+      for (const double value : _rows[i]) line += formatted(" %a", value);
       file.write(withCheckWord(line) + "\n");
     }
     file.commit();

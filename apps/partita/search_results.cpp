@@ -1,11 +1,10 @@
 #include "search_results.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <numeric>
 
@@ -133,45 +132,38 @@ namespace {
 void showAccelerator(const SearchResults& results, const Entry& place) {
   const Accelerator& accelerator = results.task.accelerators[place.row];
   const SearchCase& one = results.task.cases[place.one_case];
-  std::array<char, 64> shape{}, setting{};
-  std::snprintf(shape.data(), shape.size(), "%d, %d, %d x %d, %d MiB%s", accelerator.tensor_cores,
-                accelerator.vector_cores, accelerator.width, accelerator.depth, accelerator.buffer_mib,
-                accelerator == referenceAccelerator() ? " (ref)" : "");
-  std::snprintf(setting.data(), setting.size(), "%lld, %s%s", static_cast<long long>(one.microbatch),
-                formatBytes(one.memory).c_str(),
+  const std::string shape = formatted(
+      "%d, %d, %d x %d, %d MiB%s", accelerator.tensor_cores, accelerator.vector_cores, accelerator.width,
+      accelerator.depth, accelerator.buffer_mib, accelerator == referenceAccelerator() ? " (ref)" : "");
+  const std::string setting =
+      formatted("%lld, %s%s", static_cast<long long>(one.microbatch), formatBytes(one.memory).c_str(),
                 one.recompute      ? ", recompute"
                 : one.choose.any() ? ", options"
                                    : "");
-  std::array<char, 200> line{};
-  std::snprintf(line.data(), line.size(), "%-34s %6.1f %-26s %5.3f", shape.data(),
-                1e-6 * acceleratorArea(accelerator), setting.data(),
-                results.score(place.row, place.one_case));
-  Log::info(line.data());
+  Log::info(formatted("%-34s %6.1f %-26s %5.3f", shape.c_str(), 1e-6 * acceleratorArea(accelerator),
+                      setting.c_str(), results.score(place.row, place.one_case)));
 }
 
 /// `limit`: what the model's placement is limited by.
 void showModel(const SearchResults& results, const Entry& place, std::size_t model,
                const std::string& limit) {
   const SearchAnswer& answer = results.answer(place.row, place.one_case, model);
-  const std::string name = results.task.models[model].name.substr(0, 100);
-  std::array<char, 200> line{};
+  const std::string& name = results.task.models[model].name;
   if (answer.feasible)
-    std::snprintf(line.data(), line.size(), "  %s: %s, %g x %g x %g, %.2g %%, %s", name.c_str(),
-                  formatCount(static_cast<double>(results.task.batch) / answer.time).c_str(), answer.stages,
-                  answer.tensor_degree, answer.replicas, 100.0 * gapOf(answer), limit.c_str());
+    Log::info(formatted("  %s: %s, %g x %g x %g, %.2g %%, %s", name.c_str(),
+                        formatCount(static_cast<double>(results.task.batch) / answer.time).c_str(),
+                        answer.stages, answer.tensor_degree, answer.replicas, 100.0 * gapOf(answer),
+                        limit.c_str()));
   else
-    std::snprintf(line.data(), line.size(), "  %s: does not fit, %s", name.c_str(), limit.c_str());
-  Log::info(line.data());
+    Log::info(formatted("  %s: does not fit, %s", name.c_str(), limit.c_str()));
 }
 
 } // namespace
 
 void showBest(const SearchResults& results, ArchitectureSearch& search, std::size_t count) {
   const std::vector<Entry> places = ranking(results);
-  std::array<char, 200> line{};
-  std::snprintf(line.data(), line.size(), "%-34s %6s %-26s %5s", "accelerator: TC, VC, array, buffer", "mm2",
-                "microbatch, memory", "score");
-  Log::info(line.data());
+  Log::info(formatted("%-34s %6s %-26s %5s", "accelerator: TC, VC, array, buffer", "mm2",
+                      "microbatch, memory", "score"));
   Log::info("  model: samples/s, stages x tensor x data parallel, gap to the lower bound, limit");
   if (!places.empty() && !(results.score(places.front().row, places.front().one_case) > 0.0))
     return Log::info("no model fits on the devices, whatever the accelerator and the placement");

@@ -1,5 +1,6 @@
 #include "partita/comm/wait_table.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
@@ -141,9 +142,8 @@ std::string WaitTable::text(double now, std::size_t most) const {
   for (const auto& [doing, group] : groups) {
     if (lines++ == most) return text + "\n  and more";
     const auto& [urgency, verb, object] = doing;
-    std::array<char, 24> seconds{};
-    if (verb.back() == ' ') std::snprintf(seconds.data(), seconds.size(), "%.0f s", group.seconds);
-    text += (text.empty() ? "  " : "\n  ") + formatRanks(group.ranks) + ": " + verb + seconds.data() + object;
+    const std::string seconds = verb.back() == ' ' ? formatted("%.0f s", group.seconds) : "";
+    text += (text.empty() ? "  " : "\n  ") + formatRanks(group.ranks) + ": " + verb + seconds + object;
   }
   return text;
 }

@@ -2,11 +2,10 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/comm/loss_watch.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <exception>
 #include <numeric>
 #include <type_traits>
@@ -29,9 +28,7 @@ std::vector<int> ranksInJob(const Communicator& comm) {
 }
 
 std::string wholeSeconds(double seconds) {
-  std::array<char, 24> text{};
-  std::snprintf(text.data(), text.size(), "%.0f s", seconds);
-  return text.data();
+  return formatted("%.0f s", seconds);
 }
 
 } // namespace

@@ -1,11 +1,11 @@
 #include "partita/data/idx.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/data/gzip_file.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 namespace partita {
@@ -21,9 +21,7 @@ struct Header {
 };
 
 std::string hex(std::uint8_t byte) {
-  char text[8];
-  std::snprintf(text, sizeof text, "0x%02X", static_cast<unsigned>(byte));
-  return text;
+  return formatted("0x%02X", static_cast<unsigned>(byte));
 }
 
 void readHeaderBytes(GzipFile& file, std::uint8_t* out, std::size_t count) {

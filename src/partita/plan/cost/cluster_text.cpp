@@ -2,9 +2,7 @@
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cluster_rows.hpp"
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 namespace partita {
@@ -12,9 +10,7 @@ namespace partita {
 namespace {
 
 std::string numberText(double value, int digits = 6) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.*g", digits, value);
-  return text.data();
+  return formatted("%.*g", digits, value);
 }
 
 /// Part of what a row is found by: two numbers that differ must not become the same.

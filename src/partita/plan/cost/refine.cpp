@@ -5,9 +5,7 @@
 #include "partita/plan/cost/typical.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <utility>
@@ -23,9 +21,8 @@ CostModel modelOf(const RunEvidence& evidence, const Cluster& cluster) {
 }
 
 std::string lineOf(const std::string& what, double before, double now, std::size_t runs) {
-  std::array<char, 64> numbers{};
-  std::snprintf(numbers.data(), numbers.size(), ": %.4g -> %.4g, from ", before, now);
-  return what + numbers.data() + counted(static_cast<std::int64_t>(runs), "run");
+  return what + formatted(": %.4g -> %.4g, from ", before, now) +
+         counted(static_cast<std::int64_t>(runs), "run");
 }
 
 /// The factor for the seconds per sample, which do not include the update.

@@ -2,24 +2,15 @@
 #include "partita/plan/hogbatch/forecast.hpp"
 
 #include <array>
-#include <cstdio>
 
 namespace partita {
 
 namespace {
 
-std::string number(const char* format, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
 std::string tableLine(const std::array<std::string, 7>& columns) {
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "  %-20s %16s %9s %9s %12s %6s  %s", columns[0].c_str(),
-                columns[1].c_str(), columns[2].c_str(), columns[3].c_str(), columns[4].c_str(),
-                columns[5].c_str(), columns[6].c_str());
-  return line.data();
+  return formatted("  %-20s %16s %9s %9s %12s %6s  %s", columns[0].c_str(), columns[1].c_str(),
+                   columns[2].c_str(), columns[3].c_str(), columns[4].c_str(), columns[5].c_str(),
+                   columns[6].c_str());
 }
 
 std::string workerLine(const WorkerSpeed& worker, const Course& course, const WorkerCourse& own,
@@ -27,10 +18,11 @@ std::string workerLine(const WorkerSpeed& worker, const Course& course, const Wo
   std::string batches = std::to_string(own.batch_first);
   if (own.batch_last != own.batch_first) batches += " to " + std::to_string(own.batch_last);
   const auto examples = static_cast<double>(own.examples);
-  return tableLine({worker.name, batches, number("%.3f", share),
-                    number("%.3f", examples / static_cast<double>(course.examples)),
-                    number("%.4g", examples / course.seconds), number("%.2f", own.busy / course.seconds),
-                    number("%.1f", own.stalenessMean()) + ", " + std::to_string(own.staleness_max)});
+  return tableLine({worker.name, batches, formatted("%.3f", share),
+                    formatted("%.3f", examples / static_cast<double>(course.examples)),
+                    formatted("%.4g", examples / course.seconds),
+                    formatted("%.2f", own.busy / course.seconds),
+                    formatted("%.1f", own.stalenessMean()) + ", " + std::to_string(own.staleness_max)});
 }
 
 std::string batchList(const std::vector<double>& batches) {
@@ -43,7 +35,7 @@ std::string batchList(const std::vector<double>& batches) {
 std::string shareList(const MeasuredUse& use) {
   std::vector<std::string> shares;
   shares.reserve(use.shares.size());
-  for (const double share : use.shares) shares.push_back(number("%.3f", share));
+  for (const double share : use.shares) shares.push_back(formatted("%.3f", share));
   return joined(shares, ", ");
 }
 
@@ -64,8 +56,8 @@ std::string wayText(const WorkerMix& mix, const HogbatchForecast& forecast, Work
 
 std::string wayLine(const WorkerMix& mix, const HogbatchForecast& forecast, WorkerUse use) {
   const double own = forecast.course.progressPerSecond();
-  return "  " + wayText(mix, forecast, use) + ": " + number("%.4g", forecast.of(use).examples_per_second) +
-         " examples/s, " + number("%.2f", forecast.of(use).progress_per_second / own) +
+  return "  " + wayText(mix, forecast, use) + ": " + formatted("%.4g", forecast.of(use).examples_per_second) +
+         " examples/s, " + formatted("%.2f", forecast.of(use).progress_per_second / own) +
          " times the progress of this run";
 }
 
@@ -78,16 +70,16 @@ std::vector<std::string> forecastLines(const WorkerMix& mix, const HogbatchForec
       tableLine({"worker", "batch", "updates", "examples", "examples/s", "busy", "staleness, max"})};
   for (std::size_t i = 0; i < mix.workers.size(); ++i)
     lines.push_back(workerLine(mix.workers[i], course, course.workers[i], use.shares[i]));
-  lines.push_back("predicted " + number("%.4g", use.examples_per_second) + " examples/s, " +
-                  number("%.4g", use.epoch_seconds) + " s per epoch, staleness " +
-                  number("%.1f", use.staleness_mean));
+  lines.push_back("predicted " + formatted("%.4g", use.examples_per_second) + " examples/s, " +
+                  formatted("%.4g", use.epoch_seconds) + " s per epoch, staleness " +
+                  formatted("%.1f", use.staleness_mean));
   if (mix.rules.rule != WorkerRule::synchronous)
-    lines.back() += "; an epoch takes " + number("%.2f", forecast.price_of_balance) +
+    lines.back() += "; an epoch takes " + formatted("%.2f", forecast.price_of_balance) +
                     " times as long as with the first batches";
   for (const WorkerUse way : {WorkerUse::asynchronous, WorkerUse::synchronous, WorkerUse::alone})
     lines.push_back(wayLine(mix, forecast, way));
   if (forecast.gain > 1.0)
-    lines.push_back("better than this run by " + number("%.0f", 100.0 * (forecast.gain - 1.0)) +
+    lines.push_back("better than this run by " + formatted("%.0f", 100.0 * (forecast.gain - 1.0)) +
                     " %: " + wayText(mix, forecast, forecast.best));
   else
     lines.emplace_back("no other way is better by 5 % or more");
@@ -95,11 +87,11 @@ std::vector<std::string> forecastLines(const WorkerMix& mix, const HogbatchForec
 }
 
 std::string comparisonLine(const MeasuredUse& predicted, const MeasuredUse& measured) {
-  return "predicted " + number("%.4g", predicted.examples_per_second) + " examples/s, measured " +
-         number("%.4g", measured.examples_per_second) + " (" +
-         number("%+.1f", 100.0 * (predicted.examples_per_second / measured.examples_per_second - 1.0)) +
+  return "predicted " + formatted("%.4g", predicted.examples_per_second) + " examples/s, measured " +
+         formatted("%.4g", measured.examples_per_second) + " (" +
+         formatted("%+.1f", 100.0 * (predicted.examples_per_second / measured.examples_per_second - 1.0)) +
          " %): shares of updates " + shareList(predicted) + " and " + shareList(measured) + ", staleness " +
-         number("%.1f", predicted.staleness_mean) + " and " + number("%.1f", measured.staleness_mean);
+         formatted("%.1f", predicted.staleness_mean) + " and " + formatted("%.1f", measured.staleness_mean);
 }
 
 } // namespace partita

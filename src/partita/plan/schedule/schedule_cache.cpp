@@ -1,10 +1,10 @@
 #include "partita/plan/schedule/schedule_cache.hpp"
 
 #include "partita/config/number_words.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <sstream>
 
@@ -37,9 +37,7 @@ class Hash {
 };
 
 std::string hexText(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), " %a", value);
-  return text.data();
+  return formatted(" %a", value);
 }
 
 } // namespace
@@ -72,10 +70,9 @@ std::optional<OperatorSchedule> ScheduleCache::find(const Key& key) const {
 std::string ScheduleCache::text() const {
   std::string text = std::string(first_line) + "\n";
   for (const auto& [key, schedule] : _schedules) {
-    std::array<char, 40> name{};
-    std::snprintf(name.data(), name.size(), "%016llx %016llx", static_cast<unsigned long long>(key[0]),
-                  static_cast<unsigned long long>(key[1]));
-    std::string line = name.data() + hexText(schedule.makespan) + hexText(schedule.lower_bound) + " " +
+    std::string line = formatted("%016llx %016llx", static_cast<unsigned long long>(key[0]),
+                                 static_cast<unsigned long long>(key[1])) +
+                       hexText(schedule.makespan) + hexText(schedule.lower_bound) + " " +
                        std::to_string(schedule.operators.size());
     for (const ScheduledOperator& op : schedule.operators)
       line += hexText(op.start) + hexText(op.end) + (op.all_cores ? " 1 " : " 0 ") +

@@ -8,8 +8,6 @@
 #include "partita/plan/strategies/table.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 namespace partita {
 
@@ -68,12 +66,9 @@ PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partitio
   if (grid.groups == 1) return notes;
   const auto microbatches = static_cast<double>(count);
   const StepEffort effort = stepEffort(partition, grid, microbatches);
-  std::array<char, 160> text{};
-  std::snprintf(
-      text.data(), text.size(),
+  notes.lines.push_back(formatted(
       "# the cuts allow a speed-up of %.2f over one rank; the slowest rank is busy %.0f %% of the time",
-      microbatches * partition.joint.total() / effort.step, 100.0 * effort.slowest / effort.step);
-  notes.lines.emplace_back(text.data());
+      microbatches * partition.joint.total() / effort.step, 100.0 * effort.slowest / effort.step));
   return notes;
 }
 

@@ -1,6 +1,7 @@
 #include "partita/plan/strategies/sil.hpp"
 
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
@@ -9,8 +10,6 @@
 #include "partita/plan/strategies/table.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 namespace partita {
 
@@ -111,12 +110,10 @@ std::string labelNote(const SilSection& sil, const Partition& partition) {
     flops += headEffort(stage.decoder).flops + headEffort(stage.head).flops;
   }
   for (const Effort& stage : partition.local) all += stage.flops;
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(),
-                "# labels learn with the stages%s; their heads have %lld parameters and %.1f %% of the FLOPs",
-                chosen ? " (strategy/labels = \"auto\", loss prototype)" : "",
-                static_cast<long long>(parameters), 100.0 * flops / all);
-  return line.data();
+  return formatted(
+      "# labels learn with the stages%s; their heads have %lld parameters and %.1f %% of the FLOPs",
+      chosen ? " (strategy/labels = \"auto\", loss prototype)" : "", static_cast<long long>(parameters),
+      100.0 * flops / all);
 }
 
 bool hasResidual(const std::vector<LayerPlan>& layers) {
@@ -296,12 +293,9 @@ class SilPlan final : public StrategyPlan {
     PlanNotes notes;
     notes.lines = trafficNotes(config, partition, grid, real_bytes);
     if (grid.stages == 1) return notes;
-    std::array<char, 128> line{};
-    std::snprintf(
-        line.data(), line.size(),
+    notes.lines.push_back(formatted(
         "# the cuts allow a speed-up of %.2f over one rank if each rank has one stage and all train at once",
-        partition.allowedSpeedup());
-    notes.lines.emplace_back(line.data());
+        partition.allowedSpeedup()));
     const SilSection& sil = config.strategy.sil;
     notes.lines.push_back(labelNote(sil, partition));
     if (sil.transport > 0.0 && !hasResidual(partition))

@@ -1,12 +1,11 @@
 #include "partita/strategy/schedule_trace.hpp"
 
 #include "partita/comm/chunks.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
 
-#include <array>
-#include <cstdio>
 #include <optional>
 
 namespace partita {
@@ -65,15 +64,13 @@ ScheduleTrace::Span::~Span() {
 std::string ScheduleTrace::ownEvents() const {
   std::string text;
   for (const Event& event : _events) {
-    std::array<char, 160> line{};
     const std::string name =
         event.number < 0 ? event.what : std::string(event.what) + std::to_string(event.number);
-    std::snprintf(line.data(), line.size(),
-                  "{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": %.3f, "
-                  "\"pid\": %d, \"tid\": %d}",
-                  name.c_str(), event.what, 1e6 * event.begin, 1e6 * (event.end - event.begin),
-                  _grid.replica(), _grid.group() + _grid.plan().groups * _grid.part());
-    text += (text.empty() ? "" : ",\n") + std::string(line.data());
+    text += (text.empty() ? "" : ",\n") +
+            formatted("{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": %.3f, "
+                      "\"pid\": %d, \"tid\": %d}",
+                      name.c_str(), event.what, 1e6 * event.begin, 1e6 * (event.end - event.begin),
+                      _grid.replica(), _grid.group() + _grid.plan().groups * _grid.part());
   }
   return text;
 }

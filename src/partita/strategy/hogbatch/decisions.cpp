@@ -1,13 +1,12 @@
 #include "partita/strategy/hogbatch/decisions.hpp"
 
 #include "partita/config/files.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -19,14 +18,11 @@ namespace {
 const char* const columns = "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place";
 
 std::string rowOf(const Decision& d) {
-  std::array<char, 320> text{};
-  std::snprintf(text.data(), text.size(), "%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%.17g,%.17g,%d",
-                static_cast<long long>(d.number), static_cast<long long>(d.worker),
-                static_cast<long long>(d.epoch), static_cast<long long>(d.first),
-                static_cast<long long>(d.count), static_cast<long long>(d.row),
-                static_cast<long long>(d.total), static_cast<long long>(d.read),
-                static_cast<long long>(d.applied), d.rate, d.decay, d.in_place ? 1 : 0);
-  return text.data();
+  return formatted(
+      "%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%.17g,%.17g,%d", static_cast<long long>(d.number),
+      static_cast<long long>(d.worker), static_cast<long long>(d.epoch), static_cast<long long>(d.first),
+      static_cast<long long>(d.count), static_cast<long long>(d.row), static_cast<long long>(d.total),
+      static_cast<long long>(d.read), static_cast<long long>(d.applied), d.rate, d.decay, d.in_place ? 1 : 0);
 }
 
 bool readRow(const std::string& row, Decision& d) {

@@ -13,8 +13,6 @@
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 namespace partita {
 
@@ -22,7 +20,6 @@ namespace {
 
 /// Measures products, and adds their rates to `rates`.
 std::string gemmText(const ExecSpace& space, std::map<Precision, double>& rates) {
-  std::array<char, 160> text{};
   // Small enough to cost milliseconds, large enough to show whether vendor kernels are used.
   constexpr int extent = device_is_host ? 512 : 4096;
   const auto measured = [&](Precision precision) {
@@ -30,26 +27,20 @@ std::string gemmText(const ExecSpace& space, std::map<Precision, double>& rates)
     rates[precision] = 1e9 * rate;
     return rate;
   };
-  std::snprintf(text.data(), text.size(), "%s, %.0f GFLOP/s measured (%dx%d, %s)", gemmPath().c_str(),
-                measured(Precision::single), extent, extent,
-                counted(ExecSpace().concurrency(), "thread").c_str());
-  std::string shown = text.data();
+  std::string shown =
+      formatted("%s, %.0f GFLOP/s measured (%dx%d, %s)", gemmPath().c_str(), measured(Precision::single),
+                extent, extent, counted(ExecSpace().concurrency(), "thread").c_str());
   for (const Precision half : {Precision::bf16, Precision::fp16}) {
     const std::string path = gemmPath(half);
-    if (multipliesDirectly(half))
-      std::snprintf(text.data(), text.size(), "; %s by %s, %.0f GFLOP/s", nameOf(half).c_str(), path.c_str(),
-                    measured(half));
-    else
-      std::snprintf(text.data(), text.size(), "; %s is %s", nameOf(half).c_str(), path.c_str());
-    shown += text.data();
+    shown += multipliesDirectly(half)
+                 ? formatted("; %s by %s, %.0f GFLOP/s", nameOf(half).c_str(), path.c_str(), measured(half))
+                 : "; " + nameOf(half) + " is " + path;
   }
   return shown + "; convolutions by " + convolutionPath() + "; 16-bit attention by " + attentionPath();
 }
 
 std::string bannerLine(const std::string& name, const std::string& value) {
-  std::array<char, 24> text{};
-  std::snprintf(text.data(), text.size(), "  %-14s", name.c_str());
-  return text.data() + value;
+  return formatted("  %-14s", name.c_str()) + value;
 }
 
 std::string describe(MessagePath path) {
@@ -185,20 +176,18 @@ void showPartition(const RunConfig& deck, const RunConfig& config, const Partiti
   noteUnusedKeys(deck.strategy, grid);
   Log::info("# rank stage layers      values  FLOP/sample  parameters   gradients   optimiser activations"
             "     buffers");
-  char line[192];
   for (const StagePlan& stage : partition.stages) {
     const StageMemory memory = stageMemory(config, partition, grid, stage.index, device);
     const std::string layers = std::to_string(stage.firstLayer()) + "-" + std::to_string(stage.lastLayer());
     const double flops = partition.local[stage.index].flops;
-    std::snprintf(line, sizeof line, "# %4d %5d %6s %11lld %12s %11s %11s %11s %11s %11s",
-                  grid.rankAt(grid.groupOf(stage.index), 0), stage.index + 1, layers.c_str(),
-                  static_cast<long long>(stage.parameters()), formatCount(flops).c_str(),
-                  formatBytes(static_cast<double>(memory.parameters)).c_str(),
-                  formatBytes(static_cast<double>(memory.gradients)).c_str(),
-                  formatBytes(static_cast<double>(memory.optimiser)).c_str(),
-                  formatBytes(static_cast<double>(memory.activations)).c_str(),
-                  formatBytes(static_cast<double>(memory.buffers + memory.evaluation)).c_str());
-    Log::info(line);
+    Log::info(formatted("# %4d %5d %6s %11lld %12s %11s %11s %11s %11s %11s",
+                        grid.rankAt(grid.groupOf(stage.index), 0), stage.index + 1, layers.c_str(),
+                        static_cast<long long>(stage.parameters()), formatCount(flops).c_str(),
+                        formatBytes(static_cast<double>(memory.parameters)).c_str(),
+                        formatBytes(static_cast<double>(memory.gradients)).c_str(),
+                        formatBytes(static_cast<double>(memory.optimiser)).c_str(),
+                        formatBytes(static_cast<double>(memory.activations)).c_str(),
+                        formatBytes(static_cast<double>(memory.buffers + memory.evaluation)).c_str()));
   }
   showNumbers(config, partition, grid, device);
   const PlanNotes notes = planOf(config.strategy).notes(config, partition, grid, device.real_bytes);

@@ -1,6 +1,7 @@
 #include "partita/train/checkpointer.hpp"
 
 #include "partita/comm/loss_watch.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
@@ -8,7 +9,6 @@
 #include "partita/train/write_watch.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -114,12 +114,9 @@ void Checkpointer::reportResult() {
     double bytes = 0.0;
     for (const TensorRecord& tensor : _job->content.tensors)
       bytes += static_cast<double>(tensor.size()) * sizeof(Real);
-    std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(),
-                  "checkpoint at step %lld: %s written in %.3f s, training paused for %.3f s",
-                  static_cast<long long>(_last_step), formatBytes(bytes).c_str(), _job->write_seconds,
-                  _job->still_seconds);
-    Log::info(line.data());
+    Log::info(formatted("checkpoint at step %lld: %s written in %.3f s, training paused for %.3f s",
+                        static_cast<long long>(_last_step), formatBytes(bytes).c_str(), _job->write_seconds,
+                        _job->still_seconds));
     reportRemoved(_job->removed, _run.config.checkpoint.keep);
   }
   _job.reset();

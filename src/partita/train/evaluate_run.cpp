@@ -23,9 +23,7 @@
 #include "partita/train/setup.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -176,23 +174,16 @@ std::vector<std::string> inputsOf(const std::string& run, const DataSection& dat
 void showEvaluation(const Evaluation& result, std::size_t samples, bool whole, bool adds, double perplexity) {
   Log::info("test accuracy on " + counted(static_cast<std::int64_t>(samples), "sample") + ":");
   for (std::size_t s = 0; s < result.accuracy.size(); ++s) {
-    std::array<char, 96> line{};
     const std::string who = whole && s + 1 == result.accuracy.size()
                                 ? "joined network"
                                 : "stage " + std::to_string(s + 1) + (adds ? "" : " alone");
-    std::snprintf(line.data(), line.size(), "  %-16s %6.2f %%   loss %.4f", who.c_str(),
-                  100.0 * result.accuracy[s], result.loss[s]);
-    std::string text = line.data();
-    if (!result.alone.empty()) {
-      std::snprintf(line.data(), line.size(), "   alone %6.2f %%", 100.0 * result.alone[s]);
-      text += line.data();
-    }
+    std::string text =
+        formatted("  %-16s %6.2f %%   loss %.4f", who.c_str(), 100.0 * result.accuracy[s], result.loss[s]);
+    if (!result.alone.empty()) text += formatted("   alone %6.2f %%", 100.0 * result.alone[s]);
     Log::info(text);
   }
   if (perplexity > 0.0) {
-    std::array<char, 48> line{};
-    std::snprintf(line.data(), line.size(), "  perplexity %.4f", perplexity);
-    Log::info(line.data());
+    Log::info(formatted("  perplexity %.4f", perplexity));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "partita/train/forecast.hpp"
 
 #include "partita/comm/wait_times.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
@@ -10,8 +11,6 @@
 #include "partita/strategy/strategy.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <limits>
 
 namespace partita {
@@ -143,25 +142,19 @@ void addCosts(JsonObject& json, StepCost predicted, StepCost measured) {
 }
 
 std::string costLine(const StepCost& predicted) {
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(),
-                "predicted %.4g ms per step: computing %.4g ms, waiting %.4g ms, memory %s",
-                1e3 * predicted.step, 1e3 * predicted.compute, 1e3 * sumOf(predicted.communication),
-                formatBytes(predicted.memory).c_str());
-  return line.data();
+  return formatted("predicted %.4g ms per step: computing %.4g ms, waiting %.4g ms, memory %s",
+                   1e3 * predicted.step, 1e3 * predicted.compute, 1e3 * sumOf(predicted.communication),
+                   formatBytes(predicted.memory).c_str());
 }
 
 std::string costLine(const StepCost& predicted, const StepCost& measured) {
   const StepCost errors = errorsOf(predicted, measured);
-  std::array<char, 240> line{};
-  std::snprintf(
-      line.data(), line.size(),
+  return formatted(
       "predicted %.4g ms per step, measured %.4g ms (%+.1f %%): computing %.4g and %.4g ms, waiting "
       "%.4g and %.4g ms, memory %s and %s",
       1e3 * predicted.step, 1e3 * measured.step, 100.0 * errors.step, 1e3 * predicted.compute,
       1e3 * measured.compute, 1e3 * sumOf(predicted.communication), 1e3 * sumOf(measured.communication),
       formatBytes(predicted.memory).c_str(), formatBytes(measured.memory).c_str());
-  return line.data();
 }
 
 } // namespace partita

@@ -1,21 +1,19 @@
 #include "partita/train/monitor.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/evaluation.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace partita {
 
 namespace {
 
 std::string percent(double fraction) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%.1f %%", 100.0 * fraction);
-  return text;
+  return formatted("%.1f %%", 100.0 * fraction);
 }
 
 /// Of each stage by itself. Without exits the last one is the joined network.
@@ -132,9 +130,7 @@ void Monitor::show(const std::vector<StepReport>& stages) {
   double flops = 0.0, samples = report.samples_per_second;
   std::string losses;
   for (const StepReport& stage : stages) {
-    char loss[32];
-    std::snprintf(loss, sizeof loss, std::isnan(stage.loss) ? " -" : " %.4f", stage.loss);
-    losses += loss;
+    losses += std::isnan(stage.loss) ? " -" : formatted(" %.4f", stage.loss);
     flops += stage.flops_per_second;
     samples = std::min(samples, stage.samples_per_second);
   }
@@ -144,11 +140,9 @@ void Monitor::show(const std::vector<StepReport>& stages) {
   const std::int64_t steps = recovering(report.stage) ? _length.recovery_steps : _length.steps;
   const double share = shareDone(), since = share - _share_before;
   const double left = since > 0.0 ? (seconds() - _elapsed_before) * (1.0 - share) / since : 0.0;
-  char done[16];
-  std::snprintf(done, sizeof done, "[%3.0f %%] ", 100.0 * share);
-  Log::progress(done + who + "step " + std::to_string(report.step) + "/" + std::to_string(steps) + "  loss" +
-                losses + "  " + formatCount(samples) + " samples/s  " + formatFlops(flops) + "  ETA " +
-                formatSeconds(left) + _workers.line());
+  Log::progress(formatted("[%3.0f %%] ", 100.0 * share) + who + "step " + std::to_string(report.step) + "/" +
+                std::to_string(steps) + "  loss" + losses + "  " + formatCount(samples) + " samples/s  " +
+                formatFlops(flops) + "  ETA " + formatSeconds(left) + _workers.line());
 }
 
 void Monitor::onEvaluation(const EvaluationReport& report) {
@@ -165,11 +159,8 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
   for (std::size_t s = 0; s < report.stage_alone.size(); ++s)
     line += (s > 0 ? ", " : "; alone ") + percent(report.stage_alone[s]);
   if (const double value = perplexityOf(_config, _partition, report.stage_loss.back());
-      report.joined && value > 0.0) {
-    char perplexity[40];
-    std::snprintf(perplexity, sizeof perplexity, ", perplexity %.4f", value);
-    line += perplexity;
-  }
+      report.joined && value > 0.0)
+    line += formatted(", perplexity %.4f", value);
   Log::info(line);
   warnOfStagesThatDoNotLearn(report);
   warnOfStagesThatForget(report);

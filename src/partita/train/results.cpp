@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/rank_places.hpp"
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
 #include "partita/io/json.hpp"
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 namespace partita {
@@ -211,30 +211,23 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
 
 void show(const Summary& summary, const RunConfig& deck, const Partition& partition,
           const Counters& counters) {
-  char line[256];
   std::string perplexity;
-  if (const double value = perplexityOf(deck, partition, summary.evaluation.loss.back()); value > 0.0) {
-    std::snprintf(line, sizeof line, ", perplexity %.4f", value);
-    perplexity = line;
-  }
+  if (const double value = perplexityOf(deck, partition, summary.evaluation.loss.back()); value > 0.0)
+    perplexity = formatted(", perplexity %.4f", value);
   const std::string parts =
       counters.sent.part_messages == 0
           ? ""
           : ", " + formatBytes(static_cast<double>(counters.sent.between_parts)) + " between parts";
-  std::snprintf(
-      line, sizeof line,
-      "test accuracy %.2f %%%s, %s samples/s, %.2f s training, %s between stages, %s between replicas",
+  Log::info(formatted(
+      "test accuracy %.2f %%%s, %s samples/s, %.2f s training, %s between stages, %s between replicas%s",
       100.0 * summary.evaluation.accuracy.back(), perplexity.c_str(),
       formatCount(samplesPerSecond(summary, deck)).c_str(), summary.times.training,
       formatBytes(static_cast<double>(counters.sent.between_stages)).c_str(),
-      formatBytes(static_cast<double>(counters.sent.between_replicas)).c_str());
-  Log::info(std::string(line) + parts);
+      formatBytes(static_cast<double>(counters.sent.between_replicas)).c_str(), parts.c_str()));
   Log::info("parameters_hash " + summary.parameters_hash);
   if (const auto& used = counters.utilisation) {
-    std::snprintf(line, sizeof line, "FLOPs: %.1f %% of ", 100.0 * used->hardware);
-    std::string text = line + used->reference;
-    std::snprintf(line, sizeof line, "; without recomputation %.1f %%", 100.0 * used->model);
-    Log::info(text + line);
+    Log::info(formatted("FLOPs: %.1f %% of %s; without recomputation %.1f %%", 100.0 * used->hardware,
+                        used->reference.c_str(), 100.0 * used->model));
   }
   if (summary.predicted && summary.measured) Log::info(costLine(*summary.predicted, *summary.measured));
 }

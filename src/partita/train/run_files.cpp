@@ -1,6 +1,7 @@
 #include "partita/train/run_files.hpp"
 
 #include "partita/config/files.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
@@ -8,7 +9,6 @@
 #include "partita/train/run_leftovers.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -59,10 +59,7 @@ void refuseOtherCheckpoints(const std::string& run_directory) {
 } // namespace
 
 std::string checkpointName(std::int64_t run_step) {
-  std::array<char, 64> name{};
-  std::snprintf(name.data(), name.size(), "%s/step-%09lld.h5", checkpoint_folder,
-                static_cast<long long>(run_step));
-  return name.data();
+  return formatted("%s/step-%09lld.h5", checkpoint_folder, static_cast<long long>(run_step));
 }
 
 std::int64_t checkpointStep(const std::string& path) {

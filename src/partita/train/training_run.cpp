@@ -16,7 +16,6 @@
 #include "partita/train/run_control.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace partita {
 
@@ -29,10 +28,8 @@ void printTimes() {
   for (const double value : seconds) total += value;
   Log::info("time of rank 0 by phase:");
   for (int i = 0; i < phase_count; ++i) {
-    char line[80];
-    std::snprintf(line, sizeof line, "  %-24s %9.3f s %6.1f %%", phaseName(static_cast<Phase>(i)), seconds[i],
-                  100.0 * seconds[i] / total);
-    Log::info(line);
+    Log::info(formatted("  %-24s %9.3f s %6.1f %%", phaseName(static_cast<Phase>(i)), seconds[i],
+                        100.0 * seconds[i] / total));
   }
 }
 

@@ -1,10 +1,9 @@
 #include "partita/train/worker_history.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <sstream>
 
 namespace partita {
@@ -71,9 +70,7 @@ std::string WorkerHistory::line() const {
   std::string shares_text = "  shares", batches = "  batches";
   const std::vector<double> share = shares();
   for (std::size_t i = 0; i < std::min(share.size(), most_shown); ++i) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), " %.2f", share[i]);
-    shares_text += text.data();
+    shares_text += formatted(" %.2f", share[i]);
     batches += " " + std::to_string(_latest.workers[i].batch_last);
   }
   const char* const more = share.size() > most_shown ? " ..." : "";

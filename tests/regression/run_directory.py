@@ -17,7 +17,8 @@ HEAD = 32 * 10  # labels that learn, after each stage but the last
 STORED = 144 * 32 + 64 + 4 * (32 * 32 + 64) + 32 * 10 + 64  # each tensor as a multiple of 64 values
 COLUMNS = ["time_s", "event", "stage", "epoch", "step", "run_step", "loss", "learning_rate", "samples_per_second", "grad_norm",
            "train_accuracy", "accuracy", "accuracy_alone"]
-PROVENANCE = {"version", "git", "compiler", "kokkos", "blas", "gemm", "mpi", "host", "processor", "threads", "command_line"}
+PROVENANCE = {"version", "git", "compiler", "kokkos", "blas", "gemm", "mpi", "hdf5", "host", "processor", "threads", "started",
+              "command_line"}
 
 
 class Summary(support.RunTest):
@@ -31,7 +32,9 @@ class Summary(support.RunTest):
         self.assertLessEqual(PROVENANCE, summary["provenance"].keys())
         self.assertEqual([key for key in PROVENANCE if not str(summary["provenance"][key])], [])
         self.assertEqual([text for text in summary["provenance"].values() if not str(text).isprintable()], [])
-        self.assertRegex(summary["provenance"]["mpi"], r"MPI.* v?\d+\.\d")
+        for key, pattern in (("mpi", r"MPI.* v?\d+\.\d"), ("kokkos", r"^\d+\.\d+\.\d+ \(.+\), Kokkos Kernels \d+\.\d"),
+                             ("hdf5", r"^1\.\d+\.\d+$|^2\.\d+\.\d+$"), ("started", r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")):
+            self.assertRegex(summary["provenance"][key], pattern)
 
     def check_values(self, summary, stages, replicas, ranks):
         self.assertEqual(summary["grid"], {"stages": stages, "replicas": replicas, "ranks": ranks})

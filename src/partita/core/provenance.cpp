@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <dlfcn.h>
 #include <fstream>
+#include <iomanip>
+#include <sstream>
 #include <unistd.h>
 
 namespace partita {
@@ -126,7 +129,16 @@ std::string openblasAdvice(const std::string& kernel) {
 }
 
 std::string kokkosVersion() {
-  return versionText(KOKKOS_VERSION) + " (" + ExecSpace::name() + ")";
+  return versionText(KOKKOS_VERSION) + " (" + ExecSpace::name() + "), Kokkos Kernels " +
+         kokkosKernelsVersion();
+}
+
+/// Now in UTC by ISO 8601: "2026-01-31T23:59:59Z".
+std::string timeStamp() {
+  const std::time_t now = std::time(nullptr);
+  std::ostringstream text;
+  text << std::put_time(std::gmtime(&now), "%FT%TZ");
+  return text.str();
 }
 
 } // namespace
@@ -163,7 +175,7 @@ BlasInfo blasInfo() {
   return {"unknown", "", ""};
 }
 
-Provenance makeProvenance(const std::string& mpi_library, const std::string& gemm,
+Provenance makeProvenance(const std::string& mpi_library, const std::string& hdf5, const std::string& gemm,
                           const std::string& command_line) {
   const BlasInfo blas = blasInfo();
   return {
@@ -176,9 +188,11 @@ Provenance makeProvenance(const std::string& mpi_library, const std::string& gem
       {"blas", blas.library + (blas.kernel.empty() ? "" : ", " + blas.kernel + " kernels")},
       {"gemm", gemm},
       {"mpi", mpi_library},
+      {"hdf5", hdf5},
       {"host", hostName()},
       {"processor", processorName()},
       {"threads", std::to_string(ExecSpace().concurrency())},
+      {"started", timeStamp()},
       {"command_line", command_line},
   };
 }

@@ -13,6 +13,7 @@ std::string versionString();  ///< "1.2.3"
 std::string gitHash();        ///< "abc1234", "abc1234-dirty" when tracked files had changes, or "unknown"
 std::string compilerString(); ///< "GNU 12.2.0"
 std::string buildType();      ///< CMake's build type, e.g. "Release"
+std::string kokkosKernelsVersion(); ///< "3.4.01", as its CMake package says
 
 /// "1.2.3" of 10203, as Kokkos and NVIDIA's libraries number their versions.
 std::string versionText(std::size_t number);
@@ -54,10 +55,10 @@ struct BlasInfo {
 };
 BlasInfo blasInfo();
 
-/// Names and values of everything that determines a run, in display order. `gemm` says which path the matrix
-/// products take and how fast they are.
+/// Names and values of everything that determines a run, and when it started, in display order. `gemm` says
+/// which path the matrix products take and how fast they are; `hdf5` is the version of the library.
 using Provenance = std::vector<std::pair<std::string, std::string>>;
-Provenance makeProvenance(const std::string& mpi_library, const std::string& gemm,
+Provenance makeProvenance(const std::string& mpi_library, const std::string& hdf5, const std::string& gemm,
                           const std::string& command_line);
 
 } // namespace partita

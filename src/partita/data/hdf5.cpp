@@ -8,6 +8,12 @@
 
 namespace partita {
 
+std::string hdf5Version() {
+  unsigned int major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
 std::string missingFilter(hid_t dataset) {
   const Hdf5List properties(H5Dget_create_plist(dataset));
   if (!properties || H5Pget_layout(properties.get()) != H5D_CHUNKED) return {};

@@ -51,6 +51,9 @@ using Hdf5Type = Hdf5Handle<H5Tclose>;
 using Hdf5List = Hdf5Handle<H5Pclose>; ///< property list
 using Hdf5Unclosed = Hdf5Handle<leaveOpen>;
 
+/// Version of the library that runs, "1.10.8".
+std::string hdf5Version();
+
 /// The name of a filter that compresses a data set but is missing from this HDF5 library; empty if none is
 /// missing.
 std::string missingFilter(hid_t dataset);

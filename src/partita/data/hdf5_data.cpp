@@ -43,12 +43,6 @@ herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, vo
   return 0;
 }
 
-std::string hdf5Version() {
-  unsigned int major = 0, minor = 0, release = 0;
-  H5get_libversion(&major, &minor, &release);
-  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
-}
-
 /// Is there a group, or something else that is no data set?
 bool isOther(hid_t file, const std::string& name) {
   const Hdf5Object object(H5Oopen(file, name.c_str(), H5P_DEFAULT));

@@ -5,6 +5,7 @@
 #include "partita/config/names.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
+#include "partita/data/hdf5.hpp"
 #include "partita/kernels/attend.hpp"
 #include "partita/kernels/convolve.hpp"
 #include "partita/kernels/products.hpp"
@@ -90,14 +91,13 @@ Banner showBanner(const ExecSpace& space, const Communicator& world, const std::
   std::string mpi = MpiEnvironment::library();
   if (!nccl::version().empty()) mpi += "; NCCL " + nccl::version() + " for sums of gradients";
   Provenance& provenance = banner.provenance;
-  provenance = makeProvenance(mpi, gemm, command_line);
+  provenance = makeProvenance(mpi, hdf5Version(), gemm, command_line);
   Log::info("Partita " + provenance.front().second + ": training partitioned networks, " +
             counted(world.size(), "rank"));
   const std::vector<RankPlace> places = gatherPlaces(world);
   provenance.emplace_back("devices", summarisePlaces(places));
-  for (std::size_t i = 1; i < provenance.size(); ++i) {
+  for (std::size_t i = 1; i < provenance.size(); ++i)
     Log::info(bannerLine(provenance[i].first, provenance[i].second));
-  }
   showPlaces(places);
   for (const std::string& advice :
        {blasInfo().advice, compilerAdvice(), productAdvice(), bindingAdvice(world)})

@@ -43,25 +43,17 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
                    "input deck (TOML), see `partita info --deck`; optional with -r, which then uses the deck "
                    "stored in the checkpoint");
   train.add_option("section/key=value", arguments.overrides, override_help);
-  train
-      .add_option("-d,--directory", arguments.run_directory,
-                  "run directory for deck, history, summary, checkpoints and parameters (default: no files "
-                  "are written)")
-      ->check(pathValidator())
-      ->type_name("DIR");
-  train
-      .add_option("-r,--restart", arguments.restart,
-                  "continue from the newest complete checkpoint of the run directory, or from this file; "
-                  "`latest` starts from the beginning if there is none")
-      ->check(pathValidator())
-      ->type_name("latest|FILE");
-  train
-      .add_option(
-          "--replay", arguments.replay,
-          "on one rank: repeat a run with strategy/kind 'hogbatch' bit for bit from the decisions.csv "
-          "that it wrote with run/decisions = true")
-      ->check(pathValidator())
-      ->type_name("FILE");
+  fileOption(train, "-d,--directory", arguments.run_directory,
+             "run directory for deck, history, summary, checkpoints and parameters (default: no files "
+             "are written)",
+             "DIR");
+  fileOption(train, "-r,--restart", arguments.restart,
+             "continue from the newest complete checkpoint of the run directory, or from this file; "
+             "`latest` starts from the beginning if there is none",
+             "latest|FILE");
+  fileOption(train, "--replay", arguments.replay,
+             "on one rank: repeat a run with strategy/kind 'hogbatch' bit for bit from the decisions.csv "
+             "that it wrote with run/decisions = true");
   train.add_flag("--overwrite", arguments.overwrite,
                  "replace the results of an earlier run in the run directory");
   train
@@ -72,55 +64,38 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
       ->type_name("HH:MM:SS");
   train.add_flag("-n,--dry-run", arguments.dry_run,
                  "check deck and data, print the effective deck and the partition, and exit");
-  train.add_option("--ranks", arguments.ranks, "with -n: plan for this number of ranks")
-      ->type_name("N")
-      ->needs("-n")
-      ->check(countValidator());
+  countOption(train, "--ranks", arguments.ranks, "with -n: plan for this number of ranks")->needs("-n");
 }
 
 void defineStages(CLI::App& app, int& stages) {
-  app.add_option("--stages", stages,
-                 "end the network after this number of stages, with the prediction made there")
-      ->type_name("N")
-      ->check(countValidator());
+  countOption(app, "--stages", stages,
+              "end the network after this number of stages, with the prediction made there");
 }
 
 void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
-  evaluate.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")
-      ->required()
-      ->check(pathValidator());
+  fileOption(evaluate, "RUN", arguments.path, "run directory, checkpoint or parameters.h5")->required();
   evaluate.add_option("section/key=value", arguments.overrides, override_help);
-  evaluate
-      .add_option("--predictions", arguments.predictions,
-                  "write features, labels and logits of the test samples to this .npz file")
-      ->check(pathValidator())
-      ->type_name("FILE");
+  fileOption(evaluate, "--predictions", arguments.predictions,
+             "write features, labels and logits of the test samples to this .npz file");
   defineStages(evaluate, arguments.stages);
 }
 
 void defineExport(CLI::App& app, ExportArguments& arguments) {
-  app.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")
+  fileOption(app, "RUN", arguments.path, "run directory, checkpoint or parameters.h5")->required();
+  fileOption(app, "-o,--output", arguments.output,
+             "file to write; the suffix, .onnx or .npz, selects the format")
       ->required()
-      ->check(pathValidator());
-  app.add_option("-o,--output", arguments.output,
-                 "file to write; the suffix, .onnx or .npz, selects the format")
-      ->type_name("FILE")
-      ->required()
-      ->check(pathValidator())
       ->check(CLI::Validator(checkExportName, ""));
   defineStages(app, arguments.stages);
 }
 
 void defineInfo(CLI::App& info, InfoArguments& arguments) {
-  CLI::Option* run = info.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")
-                         ->check(pathValidator());
+  CLI::Option* run = fileOption(info, "RUN", arguments.path, "run directory, checkpoint or parameters.h5");
   CLI::Option* deck = info.add_flag("--deck", arguments.deck_reference,
                                     "print the reference of all deck parameters (Markdown)");
   CLI::Option* manual = info.add_flag("--man", arguments.manual, "print the man page (roff)");
-  CLI::Option* completion =
-      info.add_option("--completion", arguments.completion, "print the completion script for this shell")
-          ->type_name("bash")
-          ->check(choiceValidator({"bash"}));
+  CLI::Option* completion = choiceOption(info, "--completion", arguments.completion,
+                                         "print the completion script for this shell", {"bash"});
   run->excludes(deck)->excludes(manual)->excludes(completion);
   deck->excludes(manual)->excludes(completion);
   manual->excludes(completion);
@@ -129,9 +104,7 @@ void defineInfo(CLI::App& info, InfoArguments& arguments) {
 void defineBench(CLI::App& bench, BenchArguments& arguments) {
   bench.add_option("section/key=value", arguments.overrides,
                    "changes to the decks of the models, e.g. run/precision=bf16 optimiser/offload=host");
-  bench.add_option("--json", arguments.json, "write the results as a list of {name, value, unit}")
-      ->check(pathValidator())
-      ->type_name("FILE");
+  fileOption(bench, "--json", arguments.json, "write the results as a list of {name, value, unit}");
   bench
       .add_option("--only", arguments.only,
                   "measure only models and layers whose names begin with this, such as mlp")

@@ -92,12 +92,19 @@ CLI::Validator countValidator(std::int64_t most) {
   return {[most](std::string& text) { return checkCount(text, most); }, ""};
 }
 
-CLI::Validator choiceValidator(const std::vector<std::string>& names) {
-  return {[names](std::string& text) { return checkChoice(text, names); }, ""};
-}
-
 CLI::Validator timeTransform() {
   return {toSeconds, ""};
+}
+
+CLI::Option* fileOption(CLI::App& app, const std::string& name, std::string& value, const std::string& text,
+                        const std::string& kind) {
+  return app.add_option(name, value, text)->check(pathValidator())->type_name(kind);
+}
+
+CLI::Option* choiceOption(CLI::App& app, const std::string& name, std::string& value, const std::string& text,
+                          const std::vector<std::string>& names) {
+  const CLI::Validator one_of([names](std::string& chosen) { return checkChoice(chosen, names); }, "");
+  return app.add_option(name, value, text)->check(one_of)->type_name(joined(names, "|"));
 }
 
 } // namespace partita

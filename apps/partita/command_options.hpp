@@ -21,14 +21,26 @@ CLI::Validator pathValidator();
 CLI::Validator numberValidator(const Interval& range);
 
 /// Refuses what is not a whole number from 1 to `most`.
-CLI::Validator countValidator(std::int64_t most = 1 << 24);
-
-/// Refuses anything that is not one of these names. CLI::IsMember, from the library, does not
-/// suggest the nearest name.
-CLI::Validator choiceValidator(const std::vector<std::string>& names);
+CLI::Validator countValidator(std::int64_t most);
 
 /// Turns HH:MM:SS, MM:SS or seconds into seconds; other texts are refused, and so are times that no clock
 /// could hold.
 CLI::Validator timeTransform();
+
+/// An option or operand that names a file; `kind` is what the shell completes.
+CLI::Option* fileOption(CLI::App& app, const std::string& name, std::string& value, const std::string& text,
+                        const std::string& kind = "FILE");
+
+/// An option with one of these names as its value. CLI::IsMember, from the library, does not suggest the
+/// nearest name.
+CLI::Option* choiceOption(CLI::App& app, const std::string& name, std::string& value, const std::string& text,
+                          const std::vector<std::string>& names);
+
+/// An option with a whole number from 1 to `most`.
+template <class Number>
+CLI::Option* countOption(CLI::App& app, const std::string& name, Number& value, const std::string& text,
+                         std::int64_t most = 1 << 24) {
+  return app.add_option(name, value, text)->check(countValidator(most))->type_name("N");
+}
 
 } // namespace partita

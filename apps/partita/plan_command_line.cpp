@@ -51,10 +51,8 @@ template <class PlanArguments>
 void defineDeckAndCluster(CLI::App& app, PlanArguments& arguments) {
   app.add_option("DECK", arguments.deck, "input deck (TOML)")->required();
   app.add_option("section/key=value", arguments.overrides, override_help);
-  app.add_option("--cluster", arguments.cluster,
-                 "description of the cluster (TOML), such as clusters/abci.toml (default: an assumed one)")
-      ->check(pathValidator())
-      ->type_name("FILE");
+  fileOption(app, "--cluster", arguments.cluster,
+             "description of the cluster (TOML), such as clusters/abci.toml (default: an assumed one)");
 }
 
 void definePredict(CLI::App& predict, PredictArguments& arguments) {
@@ -67,112 +65,70 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
   predict.add_option("--strategy", arguments.strategies, "strategies, separated by commas (default: all)")
       ->check(CLI::Validator(checkStrategies, ""))
       ->type_name("NAME,...");
-  predict
-      .add_option("--stages", arguments.stages,
-                  "cut the network into this many stages; further ranks are replicas of them (default: one "
-                  "stage per rank)")
-      ->type_name("N")
-      ->check(countValidator());
-  predict
-      .add_option(
-          "--parts", arguments.parts,
-          "number of ranks that share each layer: for data+filter, data+spatial and data+grid (default: the "
-          "ranks of a node), and for pipelines, which then divide layers as strategy/split says (default: 1)")
-      ->type_name("N")
-      ->check(countValidator());
-  predict
-      .add_option(
-          "--mode", arguments.mode,
-          "exact: the plan that `partita train` would run (default); paper: the equations as printed by the "
-          "authors of ParaDL")
-      ->check(choiceValidator(namesOf<CostMode>()))
-      ->type_name(joined(namesOf<CostMode>(), "|"));
-  predict
-      .add_option("--scaling", arguments.scaling,
-                  "whether training/batch is the batch of a step (strong) or of each replica (weak); "
-                  "default: strong; in paper mode: weak")
-      ->check(choiceValidator({"strong", "weak"}))
-      ->type_name("strong|weak");
+  countOption(predict, "--stages", arguments.stages,
+              "cut the network into this many stages; further ranks are replicas of them (default: one "
+              "stage per rank)");
+  countOption(
+      predict, "--parts", arguments.parts,
+      "number of ranks that share each layer: for data+filter, data+spatial and data+grid (default: the "
+      "ranks of a node), and for pipelines, which then divide layers as strategy/split says (default: 1)");
+  choiceOption(
+      predict, "--mode", arguments.mode,
+      "exact: the plan that `partita train` would run (default); paper: the equations as printed by the "
+      "authors of ParaDL",
+      namesOf<CostMode>());
+  choiceOption(predict, "--scaling", arguments.scaling,
+               "whether training/batch is the batch of a step (strong) or of each replica (weak); "
+               "default: strong; in paper mode: weak",
+               {"strong", "weak"});
   defineJson(predict, arguments.json);
 }
 
 void defineDeck(CLI::App& deck, DeckArguments& arguments) {
   defineDeckAndCluster(deck, arguments);
-  deck.add_option("--ranks", arguments.ranks, "number of ranks that will run the deck")
-      ->required()
-      ->type_name("N")
-      ->check(countValidator());
-  deck.add_option("-o,--output", arguments.output, "deck to write")
-      ->required()
-      ->check(pathValidator())
-      ->type_name("FILE");
+  countOption(deck, "--ranks", arguments.ranks, "number of ranks that will run the deck")->required();
+  fileOption(deck, "-o,--output", arguments.output, "deck to write")->required();
   deck.add_flag("--allow-local", arguments.allow_local,
                 "consider sil and local-sgd too, which may change the accuracy");
   defineJson(deck, arguments.json);
 }
 
-void defineEngine(CLI::App& app, std::string& engine) {
-  const std::vector<std::string>& names = namesOf<ScheduleEngine>();
-  app.add_option(
-         "--engine", engine,
-         "engine that computes schedules (default: built-in); `partita info` lists the engines of this build")
-      ->check(choiceValidator(names))
-      ->type_name(joined(names, "|"));
-}
-
 void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
-  schedule.add_option("FILE", arguments.input, "operators, edges and cores (JSON)")
-      ->required()
-      ->check(pathValidator());
+  fileOption(schedule, "FILE", arguments.input, "operators, edges and cores (JSON)")->required();
   schedule
       .add_option("--time-limit", arguments.time_limit_seconds,
                   "stop with the best schedule found after this time; also MM:SS or seconds (default: 60)")
       ->transform(timeTransform())
       ->type_name("HH:MM:SS");
-  defineEngine(schedule, arguments.engine);
-  schedule
-      .add_option("--cache", arguments.cache,
-                  "file with schedules from earlier calls; new ones are added to it")
-      ->check(pathValidator())
-      ->type_name("FILE");
+  choiceOption(
+      schedule, "--engine", arguments.engine,
+      "engine that computes schedules (default: built-in); `partita info` lists the engines of this build",
+      namesOf<ScheduleEngine>());
+  fileOption(schedule, "--cache", arguments.cache,
+             "file with schedules from earlier calls; new ones are added to it");
   defineJson(schedule, arguments.json);
 }
 
 void definePlace(CLI::App& place, PlaceArguments& arguments) {
-  place
-      .add_option("FILE", arguments.input,
-                  "layers, edges and devices (JSON); or a deck (.toml), whose network is placed on ranks")
-      ->required()
-      ->check(pathValidator());
+  fileOption(place, "FILE", arguments.input,
+             "layers, edges and devices (JSON); or a deck (.toml), whose network is placed on ranks")
+      ->required();
   place.add_option("section/key=value", arguments.overrides, override_help);
   place.add_flag("--brute-force", arguments.brute_force,
                  "JSON: try all plans of a small network, as a check");
-  place.add_option("-o,--output", arguments.output, "deck: write a deck that trains the network as planned")
-      ->check(pathValidator())
-      ->type_name("FILE");
-  place
-      .add_option("--cluster", arguments.cluster,
-                  "deck: description of the cluster, as `partita plan calibrate` writes it (default: an "
-                  "assumed one)")
-      ->check(pathValidator())
-      ->type_name("FILE");
-  place
-      .add_option("--ranks", arguments.ranks,
-                  "deck: maximum number of ranks (default: the ranks of this job)")
-      ->type_name("N")
-      ->check(countValidator(4096));
+  fileOption(place, "-o,--output", arguments.output, "deck: write a deck that trains the network as planned");
+  fileOption(
+      place, "--cluster", arguments.cluster,
+      "deck: description of the cluster, as `partita plan calibrate` writes it (default: an assumed one)");
+  countOption(place, "--ranks", arguments.ranks,
+              "deck: maximum number of ranks (default: the ranks of this job)", 4096);
   defineJson(place, arguments.json);
 }
 
 void defineSearch(CLI::App& search, SearchArguments& arguments) {
-  search.add_option("SPEC", arguments.spec, "models, cases and accelerators to search (TOML)")
-      ->required()
-      ->check(pathValidator());
-  search
-      .add_option("--state", arguments.state,
-                  "save the progress to this file every ten seconds; a later call continues from it")
-      ->check(pathValidator())
-      ->type_name("FILE");
+  fileOption(search, "SPEC", arguments.spec, "models, cases and accelerators to search (TOML)")->required();
+  fileOption(search, "--state", arguments.state,
+             "save the progress to this file every ten seconds; a later call continues from it");
   defineJson(search, arguments.json);
 }
 
@@ -185,11 +141,8 @@ void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
       ->check(pathValidator())
       ->type_name("RUN...")
       ->excludes(decks);
-  calibrate
-      .add_option("-o,--output", arguments.output,
-                  "description of the cluster to write (default: print it after the measurements)")
-      ->check(pathValidator())
-      ->type_name("FILE");
+  fileOption(calibrate, "-o,--output", arguments.output,
+             "description of the cluster to write (default: print it after the measurements)");
   calibrate
       .add_option("--noise", arguments.noise,
                   "percent by which the time of the same work may vary (default: 15); if it varies more, "

@@ -1,4 +1,3 @@
-#include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
@@ -143,7 +142,9 @@ JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<Deck
   return object;
 }
 
-void chooseDeck(const DeckArguments& arguments) {
+} // namespace
+
+void runChooseDeck(const DeckArguments& arguments) {
   const std::vector<std::string> inputs = filesRead(arguments.deck, arguments.overrides, arguments.cluster);
   refuseOutput(arguments.output, inputs);
   refuseSameOutput(arguments.output, arguments.json);
@@ -160,14 +161,6 @@ void chooseDeck(const DeckArguments& arguments) {
   output.commit();
   file.write(jsonOf(choices, local).text());
   if (!file.isStandardOutput()) show(choices, local, plan, cluster, arguments);
-}
-
-} // namespace
-
-void runChooseDeck(const Communicator& world, const DeckArguments& arguments) {
-  collectively(world, [&] {
-    if (world.rank() == 0) chooseDeck(arguments);
-  });
 }
 
 } // namespace partita

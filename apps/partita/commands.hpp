@@ -107,17 +107,18 @@ struct CalibrateArguments {
   bool quick = false;
 };
 
-/// Each returns when its work is done; mistakes of the user throw UserError. `prepare...` runs without Kokkos
-/// and returns whether anything is left to do; `runTrain` and `runCalibrate` return the exit code.
+/// Each returns when its work is done; mistakes of the user throw UserError. All ranks call those that take
+/// `world`, one rank the others. `prepare...` runs without Kokkos and returns whether anything is left to do;
+/// `runTrain` and `runCalibrate` return the exit code.
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments);
 int runTrain(const Communicator& world, const TrainPlan& plan, const TrainArguments& arguments,
              const std::string& command_line);
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments);
 void runInfo(const Communicator& world, const std::string& command_line);
-void runPredict(const Communicator& world, const PredictArguments& arguments);
-void runChooseDeck(const Communicator& world, const DeckArguments& arguments);
-void runSchedule(const Communicator& world, const ScheduleArguments& arguments);
-void runPlace(const Communicator& world, const PlaceArguments& arguments);
+void runPredict(const PredictArguments& arguments);
+void runChooseDeck(const DeckArguments& arguments);
+void runSchedule(const ScheduleArguments& arguments);
+void runPlace(const PlaceArguments& arguments, std::int64_t job_ranks);
 void runSearch(const Communicator& world, const SearchArguments& arguments);
 void refineCluster(const CalibrateArguments& arguments);
 int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,

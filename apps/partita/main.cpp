@@ -103,6 +103,18 @@ void checkLinks() {
   }
 }
 
+/// The commands of `plan` that measure nothing.
+void runPlan(const Communicator& world, const CLI::App& plan, const Arguments& arguments) {
+  if (plan.got_subcommand("search")) return runSearch(world, arguments.search);
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    if (plan.got_subcommand("predict")) runPredict(arguments.predict);
+    if (plan.got_subcommand("deck")) runChooseDeck(arguments.deck);
+    if (plan.got_subcommand("schedule")) runSchedule(arguments.schedule);
+    if (plan.got_subcommand("place")) runPlace(arguments.place, world.size());
+  });
+}
+
 int dispatch(const Communicator& world, const CLI::App& app, const Arguments& arguments, int argc,
              char** argv) {
   const std::string command_line = commandText(argc, argv);
@@ -114,12 +126,7 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   if (app.got_subcommand("info") && showPage(app, arguments.info)) return 0;
   if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return 0;
   if (app.got_subcommand("plan") && !app.get_subcommand("plan")->got_subcommand("calibrate")) {
-    const CLI::App& chosen = *app.get_subcommand("plan");
-    if (chosen.got_subcommand("predict")) runPredict(world, arguments.predict);
-    if (chosen.got_subcommand("deck")) runChooseDeck(world, arguments.deck);
-    if (chosen.got_subcommand("schedule")) runSchedule(world, arguments.schedule);
-    if (chosen.got_subcommand("place")) runPlace(world, arguments.place);
-    if (chosen.got_subcommand("search")) runSearch(world, arguments.search);
+    runPlan(world, *app.get_subcommand("plan"), arguments);
     return 0;
   }
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));

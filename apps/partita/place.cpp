@@ -1,4 +1,3 @@
-#include "partita/comm/agree.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
@@ -81,16 +80,13 @@ void place(const PlaceArguments& arguments) {
 
 } // namespace
 
-void runPlace(const Communicator& world, const PlaceArguments& arguments) {
-  collectively(world, [&] {
-    if (world.rank() != 0) return;
-    const bool deck = endsWith(arguments.input, ".toml");
-    checkOptions(arguments, deck);
-    if (deck)
-      placeDeck(arguments, arguments.ranks > 0 ? arguments.ranks : world.size());
-    else
-      place(arguments);
-  });
+void runPlace(const PlaceArguments& arguments, std::int64_t job_ranks) {
+  const bool deck = endsWith(arguments.input, ".toml");
+  checkOptions(arguments, deck);
+  if (deck)
+    placeDeck(arguments, arguments.ranks > 0 ? arguments.ranks : job_ranks);
+  else
+    place(arguments);
 }
 
 } // namespace partita

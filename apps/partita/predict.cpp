@@ -1,5 +1,5 @@
-#include "partita/comm/agree.hpp"
 #include "partita/config/text.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 
@@ -171,7 +171,9 @@ void showTable(const CostModel& model, const Question& question, const Cluster& 
               " left out, with the same grid and numbers as another strategy (--strategy shows them)");
 }
 
-void predict(const PredictArguments& arguments) {
+} // namespace
+
+void runPredict(const PredictArguments& arguments) {
   const Question question = questionOf(arguments);
   ResultFile file(arguments.json, filesRead(arguments.deck, arguments.overrides, arguments.cluster));
   const Cluster cluster = clusterOf(arguments.cluster);
@@ -180,14 +182,6 @@ void predict(const PredictArguments& arguments) {
   const std::vector<RankRow> rows = predictAll(model, question);
   file.write(listText(listOf(rows)));
   if (!file.isStandardOutput()) showTable(model, question, cluster, rows);
-}
-
-} // namespace
-
-void runPredict(const Communicator& world, const PredictArguments& arguments) {
-  collectively(world, [&] {
-    if (world.rank() == 0) predict(arguments);
-  });
 }
 
 } // namespace partita

@@ -1,4 +1,3 @@
-#include "partita/comm/agree.hpp"
 #include "partita/config/files.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/error.hpp"
@@ -108,7 +107,9 @@ class CacheFile {
   std::size_t _known = 0;
 };
 
-void schedule(const ScheduleArguments& arguments) {
+} // namespace
+
+void runSchedule(const ScheduleArguments& arguments) {
   refuseSameOutput(arguments.cache, arguments.json);
   ResultFile file(arguments.json, {arguments.input});
   CacheFile cache(arguments.cache, arguments.input);
@@ -123,14 +124,6 @@ void schedule(const ScheduleArguments& arguments) {
   file.write(jsonOf(task, found, arguments.engine).text());
   if (!file.isStandardOutput()) show(task, found);
   cache.write(); // last: the result does not depend on it
-}
-
-} // namespace
-
-void runSchedule(const Communicator& world, const ScheduleArguments& arguments) {
-  collectively(world, [&] {
-    if (world.rank() == 0) schedule(arguments);
-  });
 }
 
 } // namespace partita

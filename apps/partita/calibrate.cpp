@@ -86,7 +86,7 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
     // The cost of offload is predicted separately.
     model.emplace(deck, std::move(sets), setting.with("optimiser/offload=none"));
   });
-  const std::string name = std::filesystem::path(path).stem().string();
+  const std::string name = deckName(path);
   world.barrier();
   const StepTimes times = timeSteps(space, *model, quick);
   const bool oversubscribed = isOversubscribed(world);
@@ -240,7 +240,7 @@ void timeWorkers(const ExecSpace& space, const Communicator& world, const BenchS
   for (const auto& [batch, times] : {std::pair{small, &least}, std::pair{large, &most}})
     *times =
         world.gather(static_cast<std::int64_t>(ticks * stepOf(space, world, deck, batch, setting, quick)));
-  const std::string name = std::filesystem::path(path).stem().string();
+  const std::string name = deckName(path);
   for (std::size_t rank = 1; rank < least.size(); ++rank) {
     WorkerTiming timing = workerTiming(small, static_cast<double>(least[rank]) / ticks, large,
                                        static_cast<double>(most[rank]) / ticks);

@@ -19,6 +19,10 @@ Cluster clusterOf(const std::string& path) {
   return path.empty() ? Cluster{} : loadCluster(path);
 }
 
+std::string deckName(const std::string& path) {
+  return std::filesystem::path(path).stem().string();
+}
+
 std::vector<std::string> filesRead(const std::string& deck, const std::vector<std::string>& overrides,
                                    const std::string& cluster) {
   const RunConfig config = loadDeck(deck, overrides);
@@ -35,7 +39,7 @@ PlanTask planTask(const std::string& deck, const std::vector<std::string>& overr
   PlanTask plan{loadData(config.data, config.run.seed, Need::labels_only), {}};
   plan.task = costTask(config, plan.sets.shape, plan.sets.classes, plan.sets.train.size(), {sizeof(Real)});
   checkLabels(plan.task.program->output(), plan.sets);
-  plan.task.timing = timingOf(plan.task, cluster, std::filesystem::path(deck).stem().string());
+  plan.task.timing = timingOf(plan.task, cluster, deckName(deck));
   return plan;
 }
 

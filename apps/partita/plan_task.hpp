@@ -14,6 +14,9 @@ namespace partita {
 /// The description in a file; "": the built-in one.
 Cluster clusterOf(const std::string& path);
 
+/// The name by which a description of a cluster knows the network of a deck: that of its file.
+std::string deckName(const std::string& path);
+
 /// The task of a deck, with its data (without features) and with what the cluster file says about it.
 struct PlanTask {
   DataSets sets;

@@ -7,7 +7,6 @@
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/strategy.hpp"
 
-#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -24,7 +23,6 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
                     const Cluster& cluster, ResultFile& file) {
   const RunConfig config = loadDeck(arguments.deck, arguments.overrides);
   const CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
-  const std::string deck = std::filesystem::path(arguments.deck).stem().string();
   std::vector<std::pair<std::int64_t, std::shared_ptr<const RunForecast>>> forecasts; // by number of ranks
   std::vector<JsonObject> list;
   std::string reason;
@@ -35,7 +33,8 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
       reason = error.what();
       continue;
     }
-    forecasts.emplace_back(number, rulesOf(config.strategy).forecast(config, task, deck, number, cluster));
+    forecasts.emplace_back(
+        number, rulesOf(config.strategy).forecast(config, task, deckName(arguments.deck), number, cluster));
     list.push_back(forecasts.back().second->json());
   }
   if (list.empty()) throw UserError(reason);

@@ -68,7 +68,7 @@ SearchModel deckModel(const std::string& path, const std::function<void(const st
   const DataSets sets = loadData(config.data, config.run.seed, Need::labels_only);
   add(joined(sets.shape, "x") + " " + std::to_string(sets.classes));
   SearchModel search;
-  search.name = std::filesystem::path(path).stem().string();
+  search.name = deckName(path);
   search.chains = [layers = planNetwork(config.network, sets.shape, sets.classes)](std::int64_t microbatch) {
     return std::vector<ModelChain>{chainOf(layers, microbatch)};
   };

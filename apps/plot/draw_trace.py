@@ -6,10 +6,10 @@
 import argparse
 
 from pictures import fail, save, start_pyplot
+from report_cost import OPERATIONS
 from run_files import RunError, Trace
 
 COLOURS = {"F": "#4477aa", "B": "#ee8866", "update": "#228833"}
-NAMES = {"F": "forward", "B": "backward", "update": "sum and update"}
 
 
 def read(path):
@@ -50,7 +50,7 @@ def main():
     all_axes[-1][0].set_xlabel("ms")
     shown = [what for what in COLOURS if any(event[1] == what for trace in traces for event in trace.events)]
     figure.legend([pyplot.Rectangle((0, 0), 1, 1, color=COLOURS[what]) for what in shown],
-                  [NAMES[what] for what in shown], loc="upper right", fontsize=8, ncol=3)
+                  [OPERATIONS[what][0] for what in shown], loc="upper right", fontsize=8, ncol=3)
     figure.tight_layout()
     save(figure, arguments.output, files=arguments.trace)
 

@@ -12,7 +12,7 @@ import os
 from output_files import refuse_inputs, refuse_others, write
 from pictures import fail
 from report_html import Markup, element
-from report_svg import Scale, marker, path_of, widened
+from report_svg import Scale, grid_x, grid_y, marker, path_of, widened
 from run_files import RunError
 
 MARK = "<!DOCTYPE html>\n<!-- A placement search of Partita -->\n"
@@ -72,13 +72,7 @@ def draw(title, points, reference):
         return element("section", heading, element("p", "No accelerator has room for this model."))
     x = Scale(*widened([area / 1e6 for area, _, _ in points.values()], False), LEFT, WIDTH - RIGHT)
     y = Scale(*widened([rate for _, rate, _ in points.values()], True), HEIGHT - BOTTOM, TOP, log=True)
-    parts = []
-    for value in x.ticks(8):
-        parts.append(element("path", d=f"M{x(value)},{TOP}V{HEIGHT - BOTTOM}", class_="grid"))
-        parts.append(element("text", f"{value:g}", x=x(value), y=HEIGHT - BOTTOM + 18, text_anchor="middle"))
-    for value in y.ticks(6):
-        parts.append(element("path", d=f"M{LEFT},{y(value)}H{WIDTH - RIGHT}", class_="grid"))
-        parts.append(element("text", f"{value:g}", x=LEFT - 8, y=y(value) + 4, text_anchor="end"))
+    parts = [*grid_x(x, TOP, HEIGHT - BOTTOM, "{:g}".format, ""), *grid_y(y, LEFT, WIDTH - RIGHT, "{:g}".format, 6)]
     parts.append(element("text", "area, mm²", x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 10, text_anchor="middle"))
     parts.append(element("text", "samples/s", x=LEFT - 8, y=TOP - 6, text_anchor="end"))
     places = {index: (area / 1e6, rate) for index, (area, rate, _) in points.items()}

@@ -3,10 +3,9 @@
 import math
 
 from report_html import brief, element, grouped, legend, number, percent, plural, scaled, section, significant, table
-from report_svg import Curve, line_chart, swatch
+from report_svg import MARKERS, Curve, line_chart, swatch
 from run_files import in_order, smooth
 
-MARKERS = ("o", "s", "t", "d")
 LOG_RATIO = 5  # of the largest to the smallest loss: above that, the scale is logarithmic
 JOINED = "joined"
 

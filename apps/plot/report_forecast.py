@@ -1,15 +1,13 @@
 """What was predicted: a step of the run beside what it has cost, and the scaling that `partita plan predict` expects."""
 
-import json
 import math
 
-from report_html import duration, element, legend, number, percent, scaled, section, size, table
-from report_svg import Curve, bar_chart, line_chart, swatch
-from run_files import RunError, open_text
+from report_html import duration, element, legend, number, percent, section, size, table
+from report_svg import MARKERS, Curve, bar_chart, line_chart, swatch
+from run_files import RunError, read_json
 
 COLOURS = {"compute": "c1", "stage": "c5", "gradients": "c6", "parameters": "c4", "norm": "c3", "all_gather": "c2",
            "all_reduce": "c7", "reduce_scatter": "c4", "halo": "c2", "gather": "c3", "other": "c8"}
-MARKERS = "ostd"
 MOST_CURVES = 8
 MOST_PREDICTIONS = 100000
 
@@ -61,11 +59,7 @@ class Predictions:
 
     def __init__(self, path):
         self.path, self.rows = path, []
-        with open_text(path) as file:
-            try:
-                entries = json.loads(file.read())
-            except (ValueError, RecursionError):
-                raise RunError(f"{path}: is damaged: not JSON") from None
+        entries = read_json(path)
         if not isinstance(entries, list):
             raise RunError(f"{path}: is not a list that `partita plan predict --json` wrote")
         for entry in entries[:MOST_PREDICTIONS]:

@@ -6,6 +6,7 @@ from report_html import element, grouped
 
 WIDTH = 960
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 30
+MARKERS = "ostd"
 MOST_POINTS = 600  # of a curve: about two per three pixels
 MOST_BANDS = 200   # steps whose values a chart shows under the pointer
 
@@ -144,6 +145,13 @@ def grid_x(x, top, bottom, text, name, left=LEFT, whole=False):
         yield element("text", name, x=left - 18, y=bottom + 18, text_anchor="end", class_="axis")
 
 
+def grid_y(y, left, right, text, most=5):
+    """Horizontal lines with their values to the left of them."""
+    for value in y.ticks(most):
+        yield element("path", d=f"M{left},{y(value)}H{right}", class_="grid")
+        yield element("text", text(value), x=left - 8, y=y(value) + 4, text_anchor="end")
+
+
 def line_chart(curves, label, *, last, text, height=280, log=False, bounds=(-math.inf, math.inf), from_zero=False,
                tick=lambda value: f"{value:.4g}", marks=(), axis="step"):
     """Curves over `axis`, the steps of a run, from 0 to `last`; `marks` lists (step, text) of vertical lines."""
@@ -152,10 +160,7 @@ def line_chart(curves, label, *, last, text, height=280, log=False, bounds=(-mat
     bottom = height - BOTTOM
     x = Scale(0, max(last, 1), LEFT, WIDTH - RIGHT - 6)
     y = Scale(0.0 if from_zero and low > 0 else low, high, bottom, TOP, log)
-    parts = list(grid_x(x, TOP, bottom, grouped, axis, whole=True))
-    for value in y.ticks(5):
-        parts.append(element("path", d=f"M{LEFT},{y(value)}H{WIDTH - RIGHT}", class_="grid"))
-        parts.append(element("text", tick(value), x=LEFT - 8, y=y(value) + 4, text_anchor="end"))
+    parts = [*grid_x(x, TOP, bottom, grouped, axis, whole=True), *grid_y(y, LEFT, WIDTH - RIGHT, tick)]
     parts.append(element("path", d=f"M{LEFT},{TOP}V{bottom}H{WIDTH - RIGHT}", class_="frame"))
     for step, name in marks:
         parts.append(element("path", d=f"M{x(step)},{TOP}V{bottom}", class_="mark"))

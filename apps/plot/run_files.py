@@ -43,12 +43,25 @@ def print_name(path):
     sys.stdout.flush()
 
 
+def whole_lines(file):
+    """Without an incomplete last line, which may be being written."""
+    return (line for line in file if line.endswith("\n"))
+
+
+def read_json(path):
+    with open_text(path) as file:
+        try:
+            return json.loads(file.read())
+        except (ValueError, RecursionError):
+            raise RunError(f"{path}: is damaged: not JSON") from None
+
+
 def table_rows(path):
     """The rows of a CSV file with a header, as dictionaries; a damaged or unfinished end is left out."""
     rows = []
     with open_text(path) as file:
         try:
-            for row in csv.DictReader(line for line in file if line.endswith("\n")):
+            for row in csv.DictReader(whole_lines(file)):
                 rows.append(row)
         except csv.Error:
             pass
@@ -94,17 +107,12 @@ class History:
         self.seconds = 0.0
         self.fault = ""
         with open_text(self.path) as file:
-            self._read(csv.DictReader(self._whole_lines(file)))
+            self._read(csv.DictReader(whole_lines(file)))
         if set(self.loss) == {"1"} and set(self.accuracy) == {"joined"}:  # a network of one stage
             for curves in (self.loss, self.rate, self.speed):
                 curves["joined"] = curves.pop("1", [])
         if not self.loss and not self.accuracy:
             raise RunError(self.fault or f"{self.path}: no rows yet")
-
-    def _whole_lines(self, file):
-        for line in file:
-            if line.endswith("\n"):  # an incomplete last line may be being written
-                yield line
 
     def _read(self, rows):
         try:
@@ -157,11 +165,7 @@ class Summary:
 
     def __init__(self, folder):
         path = os.path.join(folder, "summary.json")
-        with open_text(path) as file:
-            try:
-                self.values = json.loads(file.read())
-            except (ValueError, RecursionError):
-                raise RunError(f"{path}: is damaged: not JSON") from None
+        self.values = read_json(path)
         if not isinstance(self.values, dict) or not isinstance(self.values.get("strategy"), str):
             raise RunError(f"{path}: is not the summary of a run")
 

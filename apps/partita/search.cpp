@@ -84,7 +84,7 @@ struct Assignment {
 
 Assignment assignmentOf(const std::string& path) {
   const SearchSpec spec = loadSearchSpec(path);
-  Assignment assignment{spec.task(), {}, {path}};
+  Assignment assignment{spec.task, {}, {path}};
   Sha256 hash;
   const auto add = [&](const std::string& text) { hash.update(text.data(), text.size()); };
   add(versionString() + gitHash()); // of the estimators

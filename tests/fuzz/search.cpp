@@ -12,14 +12,14 @@ using namespace partita;
 namespace {
 
 void check(const SearchSpec& spec) {
-  fuzz::require(!spec.models.empty() && !spec.cases.empty(), "nothing to search");
-  fuzz::require(spec.devices % spec.node_devices == 0, "nodes do not fill the devices");
-  for (const SearchCase& one : spec.cases) {
-    fuzz::require(one.microbatch > 0 && spec.batch % one.microbatch == 0, "microbatches");
+  const SearchTask& task = spec.task;
+  fuzz::require(!spec.models.empty() && !task.cases.empty(), "nothing to search");
+  fuzz::require(task.devices % task.node_devices == 0, "nodes do not fill the devices");
+  for (const SearchCase& one : task.cases) {
+    fuzz::require(one.microbatch > 0 && task.batch % one.microbatch == 0, "microbatches");
     fuzz::require(one.memory > 0.0, "memory");
     fuzz::require(!(one.recompute && one.choose.recompute), "a choice that is none");
   }
-  const SearchTask task = spec.task();
   fuzz::require(!task.accelerators.empty(), "no accelerators");
   fuzz::require(task.node_bandwidth >= task.bandwidth && task.bandwidth > 0.0, "bandwidths");
 }

@@ -93,7 +93,7 @@ TEST_CASE("Sums over devices that share layers have the width of values, and may
 TEST_CASE("Nodes and choices of stages help in a search, and change nothing by default", "[plan][search]") {
   const std::string model = "[[model]]\nfile = \"a.toml\"\n", few = "[architectures]\nevery = 5000\n";
   const auto rowsOf = [&](const std::string& lines) {
-    SearchTask task = parseSearchSpec(model + few + lines, "spec").task();
+    SearchTask task = parseSearchSpec(model + few + lines, "spec").task;
     task.models = {modelOf(smallModel())};
     ArchitectureSearch search(task);
     std::vector<SearchRow> rows;
@@ -125,12 +125,12 @@ TEST_CASE("Nodes and choices of stages help in a search, and change nothing by d
 
 TEST_CASE("A specification chooses accelerators, and the reference is always among them", "[plan][search]") {
   const auto text = [](const std::string& lines) { return "[[model]]\nfile = \"a.toml\"\n" + lines; };
-  REQUIRE(parseSearchSpec(text(""), "spec").task().accelerators.size() == 29360);
+  REQUIRE(parseSearchSpec(text(""), "spec").task.accelerators.size() == 29360);
   const SearchSpec spec = parseSearchSpec(
       text(
           "[architectures]\nevery = 100\ntensor_cores = 8\n[search]\nbatch = 64\n[[case]]\nmicrobatch = 4\n"),
       "spec");
-  const std::vector<Accelerator> chosen = spec.task().accelerators;
+  const std::vector<Accelerator> chosen = spec.task.accelerators;
   REQUIRE(chosen.size() > 10);
   REQUIRE(std::all_of(chosen.begin(), chosen.end(),
                       [](const Accelerator& one) { return one.tensor_cores == 8; }));

@@ -14,18 +14,31 @@ constexpr double most_count = 1 << 30;
 
 constexpr double most_rate = 1e18; // per second
 
-std::vector<Section> describe(SearchSpec& spec) {
+/// Which accelerators of the space a search evaluates. 0: any number.
+struct ArchitectureChoice {
+  double area = 0.0;      ///< largest, um^2; 0: that of the reference
+  std::int64_t every = 1; ///< only every n-th
+  std::int64_t tensor_cores = 0, vector_cores = 0, width = 0, depth = 0, buffer_mib = 0;
+};
+
+/// The keys that are no fields of a task.
+struct OtherKeys {
+  ArchitectureChoice architectures;
+  std::int64_t schedule_width = 64; ///< of the built-in engine; 0: exact
+};
+
+std::vector<Section> describe(SearchTask& task, OtherKeys& others) {
   Section search{"search", ""}, architectures{"architectures", ""}, estimator{"estimator", ""};
-  search.add("devices", &spec.devices, within(1, most_count), "", "");
-  search.add("batch", &spec.batch, within(1, most_count), "samples", "");
-  search.add("bandwidth", &spec.bandwidth, within(1, most_rate), "bytes per second", "");
-  search.add("node_devices", &spec.node_devices, within(1, most_count), "devices", "");
-  search.add("node_bandwidth", &spec.node_bandwidth, atLeast(0), "bytes per second", "");
-  search.add("host_bandwidth", &spec.host_bandwidth, atLeast(0), "bytes per second", "");
-  search.add("adam", &spec.adam, "");
-  search.add("engine", choice(spec.engine), "");
-  search.add("schedule_width", &spec.schedule_width, within(0, 1 << 20), "partial schedules", "");
-  ArchitectureChoice& one = spec.architectures;
+  search.add("devices", &task.devices, within(1, most_count), "", "");
+  search.add("batch", &task.batch, within(1, most_count), "samples", "");
+  search.add("bandwidth", &task.bandwidth, within(1, most_rate), "bytes per second", "");
+  search.add("node_devices", &task.node_devices, within(1, most_count), "devices", "");
+  search.add("node_bandwidth", &task.node_bandwidth, atLeast(0), "bytes per second", "");
+  search.add("host_bandwidth", &task.host_bandwidth, atLeast(0), "bytes per second", "");
+  search.add("adam", &task.adam, "");
+  search.add("engine", choice(task.schedule.engine), "");
+  search.add("schedule_width", &others.schedule_width, within(0, 1 << 20), "partial schedules", "");
+  ArchitectureChoice& one = others.architectures;
   architectures.add("area", &one.area, atLeast(0), "um^2", "");
   architectures.add("every", &one.every, within(1, 1 << 20), "", "");
   for (const auto& [key, field] : {std::pair<const char*, std::int64_t*>{"tensor_cores", &one.tensor_cores},
@@ -34,7 +47,7 @@ std::vector<Section> describe(SearchSpec& spec) {
                                    {"depth", &one.depth},
                                    {"buffer_mib", &one.buffer_mib}})
     architectures.add(key, field, within(0, 1 << 20), "", "");
-  LatencyOptions& latency = spec.latency;
+  LatencyOptions& latency = task.latency;
   estimator.add("frequency", &latency.frequency, within(1, most_rate), "cycles per second", "");
   estimator.add("bytes_per_value", &latency.bytes_per_value, within(1e-3, 1e6), "bytes", "");
   for (const auto& [key, field] : {std::pair<const char*, bool*>{"fuse", &latency.fuse},
@@ -64,26 +77,50 @@ Section describeCase(SearchCase& row) {
 }
 
 /// What depends on several keys.
-void check(const SearchSpec& spec, SectionReader& reader) {
-  if (spec.devices % spec.node_devices != 0)
-    reader.error("search/node_devices", "must divide the " + std::to_string(spec.devices) + " devices");
-  if (spec.node_bandwidth > 0.0 && spec.node_bandwidth < spec.bandwidth)
+void check(const SearchTask& task, SectionReader& reader) {
+  if (task.devices % task.node_devices != 0)
+    reader.error("search/node_devices", "must divide the " + std::to_string(task.devices) + " devices");
+  if (task.node_bandwidth > 0.0 && task.node_bandwidth < task.bandwidth)
     reader.error("search/node_bandwidth", "links inside a node must be at least as fast as `bandwidth`");
-  for (const SearchCase& one : spec.cases)
+  for (const SearchCase& one : task.cases)
     if (one.recompute && one.choose.recompute)
       reader.error("case", "`choose_recompute` has no effect where `recompute` is true");
-  if (spec.node_bandwidth > 0.0 && spec.node_devices == 1)
+  if (task.node_bandwidth > 0.0 && task.node_devices == 1)
     reader.error("search/node_bandwidth", "has no effect unless `node_devices` is more than 1");
-  for (const SearchCase& one : spec.cases)
-    if ((one.choose.shard || one.choose.offload) && !spec.adam)
+  for (const SearchCase& one : task.cases)
+    if ((one.choose.shard || one.choose.offload) && !task.adam)
       reader.error("case", "`choose_shard` and `choose_offload` have no effect unless `adam` is true");
-  for (const SearchCase& one : spec.cases)
-    if (spec.batch % one.microbatch != 0)
-      reader.error("case", "a batch of " + std::to_string(spec.batch) +
+  for (const SearchCase& one : task.cases)
+    if (task.batch % one.microbatch != 0)
+      reader.error("case", "a batch of " + std::to_string(task.batch) +
                                " samples cannot be divided into microbatches of " +
                                std::to_string(one.microbatch));
-  if (accelerators(spec.architectures, false).empty())
+  if (task.accelerators.empty())
     reader.error("architectures", "no accelerator of the search space matches these keys");
+}
+
+/// The selected accelerators, in the order of the space.
+std::vector<Accelerator> accelerators(const ArchitectureChoice& choice) {
+  const auto fits = [](std::int64_t wanted, int value) { return wanted == 0 || wanted == value; };
+  std::vector<Accelerator> chosen;
+  std::int64_t number = 0;
+  for (const Accelerator& one : acceleratorSpace()) {
+    if (fits(choice.tensor_cores, one.tensor_cores) && fits(choice.vector_cores, one.vector_cores) &&
+        fits(choice.width, one.width) && fits(choice.depth, one.depth) &&
+        fits(choice.buffer_mib, one.buffer_mib) &&
+        (choice.area == 0.0 || acceleratorArea(one) <= choice.area) && number++ % choice.every == 0)
+      chosen.push_back(one);
+  }
+  return chosen;
+}
+
+/// Adds what follows from other values.
+void complete(SearchTask& task) {
+  const Accelerator reference = referenceAccelerator();
+  std::vector<Accelerator>& all = task.accelerators;
+  if (std::find(all.begin(), all.end(), reference) == all.end()) all.push_back(reference);
+  if (task.node_bandwidth == 0.0) task.node_bandwidth = task.bandwidth;
+  if (task.host_bandwidth == 0.0) task.host_bandwidth = task.bandwidth;
 }
 
 } // namespace
@@ -92,7 +129,10 @@ SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
   constexpr std::size_t most_models = 64, most_cases = 256;
   SearchSpec spec;
   SectionReader reader(name);
-  std::vector<Section> sections = describe(spec);
+  SearchTask& task = spec.task;
+  task.node_bandwidth = task.host_bandwidth = 0.0; // as `bandwidth`
+  OtherKeys others;
+  std::vector<Section> sections = describe(task, others);
   std::vector<std::string> names{"model", "case"};
   for (const Section& section : sections) names.push_back(section.name);
   for (const TomlNode& node : reader.parse(text)) {
@@ -101,7 +141,7 @@ SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
     if (node.key == "model")
       reader.readRows(node, spec.models, describeModel);
     else if (node.key == "case")
-      reader.readRows(node, spec.cases, describeCase);
+      reader.readRows(node, task.cases, describeCase);
     else if (found != sections.end())
       reader.readKeys(node, *found, node.key);
     else
@@ -110,10 +150,13 @@ SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
   reader.throwIfAny();
   if (spec.models.empty() || spec.models.size() > most_models)
     reader.error("model", "there must be 1 to 64 rows [[model]]");
-  if (spec.cases.size() > most_cases) reader.error("case", "there must be at most 256 rows [[case]]");
-  if (spec.cases.empty()) spec.cases.emplace_back();
-  check(spec, reader);
+  if (task.cases.size() > most_cases) reader.error("case", "there must be at most 256 rows [[case]]");
+  if (task.cases.empty()) task.cases.emplace_back();
+  task.accelerators = accelerators(others.architectures);
+  task.schedule.width = static_cast<std::size_t>(others.schedule_width);
+  check(task, reader);
   reader.throwIfAny();
+  complete(task);
   return spec;
 }
 
@@ -121,42 +164,6 @@ SearchSpec loadSearchSpec(const std::string& path) {
   constexpr std::uint64_t most_bytes = 1 << 20;
   if (!regularFileExists(path, ", not a specification")) throw UserError(path + ": no such specification");
   return parseSearchSpec(readTextFile(path, most_bytes), path);
-}
-
-std::vector<Accelerator> accelerators(const ArchitectureChoice& choice, bool with_reference) {
-  const auto fits = [](std::int64_t wanted, int value) { return wanted == 0 || wanted == value; };
-  std::vector<Accelerator> chosen;
-  std::int64_t number = 0;
-  bool has_reference = false;
-  const Accelerator reference = referenceAccelerator();
-  for (const Accelerator& one : acceleratorSpace()) {
-    if (!fits(choice.tensor_cores, one.tensor_cores) || !fits(choice.vector_cores, one.vector_cores) ||
-        !fits(choice.width, one.width) || !fits(choice.depth, one.depth) ||
-        !fits(choice.buffer_mib, one.buffer_mib) ||
-        (choice.area > 0.0 && acceleratorArea(one) > choice.area) || number++ % choice.every != 0)
-      continue;
-    chosen.push_back(one);
-    has_reference = has_reference || one == reference;
-  }
-  if (with_reference && !has_reference) chosen.push_back(reference);
-  return chosen;
-}
-
-SearchTask SearchSpec::task() const {
-  SearchTask task;
-  task.accelerators = partita::accelerators(architectures);
-  task.cases = cases;
-  task.latency = latency;
-  task.schedule.engine = engine;
-  task.schedule.width = static_cast<std::size_t>(schedule_width);
-  task.devices = devices;
-  task.batch = batch;
-  task.bandwidth = bandwidth;
-  task.node_devices = node_devices;
-  task.node_bandwidth = node_bandwidth > 0.0 ? node_bandwidth : bandwidth;
-  task.host_bandwidth = host_bandwidth > 0.0 ? host_bandwidth : bandwidth;
-  task.adam = adam;
-  return task;
 }
 
 } // namespace partita

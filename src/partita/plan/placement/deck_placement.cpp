@@ -116,11 +116,7 @@ PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_sta
 }
 
 /// The placement has a simpler model of memory: if a plan needs too much, it plans again with less.
-std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::int64_t replicas,
-                                               std::int64_t microbatches) const {
-  DeckPlacement plan;
-  plan.replicas = replicas;
-  plan.microbatches = microbatches;
+std::optional<DeckPlacement> DeckPlacer::place(DeckPlacement plan, std::int64_t most_stages) const {
   PlacementTask task = chain(plan, most_stages);
   constexpr int most_attempts = 20;
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
@@ -137,11 +133,7 @@ std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::in
   return std::nullopt;
 }
 
-std::optional<DeckPlacement> DeckPlacer::balance(std::int64_t stages, std::int64_t replicas,
-                                                 std::int64_t microbatches) const {
-  DeckPlacement plan;
-  plan.replicas = replicas;
-  plan.microbatches = microbatches;
+std::optional<DeckPlacement> DeckPlacer::balance(DeckPlacement plan, std::int64_t stages) const {
   std::vector<double> before{0.0};
   for (const PassTime& pass : passesOver(rowsOf(plan)))
     before.push_back(before.back() + pass.forward + pass.backward);
@@ -156,13 +148,9 @@ std::optional<DeckPlacement> DeckPlacer::balance(std::int64_t stages, std::int64
   return plan;
 }
 
-std::optional<DeckPlacement> DeckPlacer::cutBy(CutRule rule, std::int64_t stages, std::int64_t replicas,
-                                               std::int64_t microbatches) const {
+std::optional<DeckPlacement> DeckPlacer::cutBy(CutRule rule, DeckPlacement plan, std::int64_t stages) const {
   const Program& program = *_model.task().program;
-  DeckPlacement plan;
   plan.cuts.resize(stages - 1);
-  plan.replicas = replicas;
-  plan.microbatches = microbatches;
   StrategySection section = plan.strategy(program.deck().strategy);
   section.cut_rule = rule;
   section.cuts.clear();
@@ -182,8 +170,7 @@ std::size_t DeckPlacer::layerAt(std::int64_t cut) const {
   return static_cast<std::size_t>(found - _layers.begin());
 }
 
-template <class Step>
-void DeckPlacer::moveCuts(DeckPlacement& plan, Step step_of) const {
+void DeckPlacer::moveCuts(DeckPlacement& plan, StepEstimate step_of) const {
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t cut = 0; cut < plan.cuts.size(); ++cut) {
@@ -194,7 +181,7 @@ void DeckPlacer::moveCuts(DeckPlacement& plan, Step step_of) const {
         if (place <= before || place >= after) continue;
         DeckPlacement other = plan;
         other.cuts[cut] = _layers[place].first;
-        other.step = step_of(other);
+        other.step = (this->*step_of)(other);
         if (other.step >= plan.step || !fits(other)) continue;
         plan = other;
         moved = true;
@@ -203,27 +190,28 @@ void DeckPlacer::moveCuts(DeckPlacement& plan, Step step_of) const {
   }
 }
 
-void DeckPlacer::price(DeckPlacement& plan) const {
+ProgramRun DeckPlacer::runOf(const DeckPlacement& plan) const {
   const Program& program = *_model.task().program;
-  const ProgramRun run = program.run(plan.strategy(program.deck().strategy), plan.ranks());
+  return program.run(plan.strategy(program.deck().strategy), plan.ranks());
+}
+
+void DeckPlacer::price(DeckPlacement& plan) const {
+  const ProgramRun run = runOf(plan);
   plan.step = _model.predict(run).stepSeconds();
   plan.memory = run.memory();
 }
 
 double DeckPlacer::stepOf(const DeckPlacement& plan) const {
   try {
-    DeckPlacement priced = plan;
-    price(priced);
-    return priced.step;
+    return _model.predict(runOf(plan)).stepSeconds();
   } catch (const UserError&) {
     return std::numeric_limits<double>::infinity();
   }
 }
 
 double DeckPlacer::memoryOf(const DeckPlacement& plan) const {
-  const Program& program = *_model.task().program;
   try {
-    return program.run(plan.strategy(program.deck().strategy), plan.ranks()).memory();
+    return runOf(plan).memory();
   } catch (const UserError&) {
     return std::numeric_limits<double>::infinity();
   }
@@ -265,12 +253,29 @@ void DeckPlacer::preferUsual(DeckPlacement& best, std::int64_t ranks,
                              const std::vector<std::int64_t>& microbatches) const {
   if (best.ranks() != ranks) return;
   double limit = best.step / _cluster.worthwhile(ranks);
+  DeckPlacement whole;
   for (const std::int64_t count : microbatches) {
-    std::optional<DeckPlacement> plan = cutBy(CutRule::flops, ranks, 1, count);
+    whole.microbatches = count;
+    std::optional<DeckPlacement> plan = cutBy(CutRule::flops, whole, ranks);
     if (plan) plan->step = stepOf(*plan);
     if (!plan || !(plan->step < limit)) continue;
     limit = clearly * plan->step;
     best = *plan;
+  }
+}
+
+template <class Visit>
+void DeckPlacer::forEachWhole(std::int64_t ranks, const std::vector<std::int64_t>& microbatches,
+                              Visit visit) const {
+  DeckPlacement whole;
+  for (whole.replicas = 1; whole.replicas <= ranks; ++whole.replicas) {
+    const double share = _model.task().batch / asReal(whole.replicas);
+    if (share != std::floor(share)) continue;
+    for (const std::int64_t count : microbatches) {
+      if (asReal(count) > share && _microbatches == 0) break;
+      whole.microbatches = std::min(count, static_cast<std::int64_t>(share)); // of one sample at least
+      visit(whole, std::min(ranks / whole.replicas, static_cast<std::int64_t>(_layers.size())));
+    }
   }
 }
 
@@ -281,40 +286,25 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
           : std::vector<std::int64_t>{1, 2, 4, 8};
   std::optional<DeckPlacement> best;
   constexpr double hopeless = 1.1; // moving cuts rarely gains this much
-  const auto rough = [this](const DeckPlacement& plan) { return roughStepOf(plan); };
-  const auto exact = [this](const DeckPlacement& plan) { return stepOf(plan); };
   double best_rough = std::numeric_limits<double>::infinity();
   const auto consider = [&](std::optional<DeckPlacement> plan) {
     if (plan) plan->step = roughStepOf(*plan);
     if (!plan || plan->step > hopeless * best_rough || !fits(*plan)) return;
-    moveCuts(*plan, rough);
+    moveCuts(*plan, &DeckPlacer::roughStepOf);
     best_rough = std::min(best_rough, plan->step);
     plan->step = stepOf(*plan);
     if (best ? plan->step < clearly * best->step : std::isfinite(plan->step)) best = std::move(plan);
   };
-  const auto consider_all = [&](auto consider_stages) {
-    for (std::int64_t replicas = 1; replicas <= ranks; ++replicas) {
-      const double share = _model.task().batch / asReal(replicas);
-      if (share != std::floor(share)) continue;
-      const std::int64_t most = std::min(ranks / replicas, static_cast<std::int64_t>(_layers.size()));
-      for (std::int64_t microbatches : counts) {
-        if (asReal(microbatches) > share && _microbatches == 0) break;
-        microbatches = std::min(microbatches, static_cast<std::int64_t>(share)); // of one sample at least
-        consider_stages(most, replicas, microbatches);
-      }
-    }
-  };
-  consider_all([&](std::int64_t most, std::int64_t replicas, std::int64_t microbatches) {
-    consider(place(most, replicas, microbatches));
-    for (std::int64_t stages = 1; stages <= most; ++stages) consider(balance(stages, replicas, microbatches));
+  forEachWhole(ranks, counts, [&](const DeckPlacement& whole, std::int64_t most) {
+    consider(place(whole, most));
+    for (std::int64_t stages = 1; stages <= most; ++stages) consider(balance(whole, stages));
   });
   if (!best) // perhaps stages of equal memory fit
-    consider_all([&](std::int64_t most, std::int64_t replicas, std::int64_t microbatches) {
-      for (std::int64_t stages = 1; stages <= most; ++stages)
-        consider(cutBy(CutRule::memory, stages, replicas, microbatches));
+    forEachWhole(ranks, counts, [&](const DeckPlacement& whole, std::int64_t most) {
+      for (std::int64_t stages = 1; stages <= most; ++stages) consider(cutBy(CutRule::memory, whole, stages));
     });
   if (!best) return best;
-  moveCuts(*best, exact);
+  moveCuts(*best, &DeckPlacer::stepOf);
   preferUsual(*best, ranks, counts);
   price(*best);
   return best;

@@ -63,14 +63,16 @@ class DeckPlacer {
   const std::vector<PassTime>& passesOver(double rows) const;
   /// The layers for PHAZE's placement on up to `most_stages` devices per replica of the plan.
   PlacementTask chain(const DeckPlacement& plan, std::int64_t most_stages) const;
-  std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
-                                     std::int64_t microbatches) const;
-  /// Cuts into this many stages that take about the same time; empty if they would take hours to find.
-  std::optional<DeckPlacement> balance(std::int64_t stages, std::int64_t replicas,
-                                       std::int64_t microbatches) const;
-  /// This many stages with cuts by a rule of decks; empty if `train` would refuse them or they do not fit.
-  std::optional<DeckPlacement> cutBy(CutRule rule, std::int64_t stages, std::int64_t replicas,
-                                     std::int64_t microbatches) const;
+  /// Calls `visit` with each number of replicas and microbatches, as a plan without cuts, and the largest
+  /// number of stages that it can have.
+  template <class Visit>
+  void forEachWhole(std::int64_t ranks, const std::vector<std::int64_t>& microbatches, Visit visit) const;
+  /// A plan without cuts, cut into at most this many stages by PHAZE's placement; empty if none fits.
+  std::optional<DeckPlacement> place(DeckPlacement plan, std::int64_t most_stages) const;
+  /// The same with stages that take about the same time; empty if they would take hours to find.
+  std::optional<DeckPlacement> balance(DeckPlacement plan, std::int64_t stages) const;
+  /// The same with cuts by a rule of decks; empty if `train` would refuse them or they do not fit.
+  std::optional<DeckPlacement> cutBy(CutRule rule, DeckPlacement plan, std::int64_t stages) const;
   /// Replaces a plan for all ranks by a stage per rank with cuts by FLOPs, with any of these numbers of
   /// microbatches, if that is not clearly slower.
   void preferUsual(DeckPlacement& best, std::int64_t ranks,
@@ -80,12 +82,15 @@ class DeckPlacer {
   /// A rough estimate of the step in seconds. It takes microseconds to compute instead of milliseconds,
   /// because it ignores hidden sums and other details.
   double roughStepOf(const DeckPlacement& plan) const;
+  /// The run of a plan. Throws UserError if `train` would refuse it.
+  ProgramRun runOf(const DeckPlacement& plan) const;
   /// Bytes of the rank that needs most; infinite if `train` would refuse the plan.
   double memoryOf(const DeckPlacement& plan) const;
   /// Predicted seconds per step; infinite as well.
   double stepOf(const DeckPlacement& plan) const;
-  template <class Step>
-  void moveCuts(DeckPlacement& plan, Step step_of) const;
+  using StepEstimate = double (DeckPlacer::*)(const DeckPlacement&) const;
+  /// Moves single cuts as long as the estimate becomes shorter.
+  void moveCuts(DeckPlacement& plan, StepEstimate step_of) const;
   /// Seconds of a message to the next stage.
   double messageSeconds(double rows, const Layer& before, const Link& link) const;
 

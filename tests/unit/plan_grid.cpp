@@ -74,9 +74,6 @@ TEST_CASE("Every stage is owned once a replica, neighbours are neighbours", "[pl
 
 TEST_CASE("Ranks have a place on each axis, the stage fastest and the replica slowest", "[plan]") {
   const GridPlan grid = dealStages(equalStages(3), 12, 2, 2);
-  CHECK(grid.extent(Axis::stage) == 3);
-  CHECK(grid.extent(Axis::replica) == 2);
-  CHECK(grid.extent(Axis::part) == 2);
   int rank = 0;
   for (int replica = 0; replica < 2; ++replica) {
     for (int part = 0; part < 2; ++part) {

@@ -8,17 +8,14 @@ namespace partita {
 
 namespace {
 
-/// Ranks that differ only in their position on `axis` share a colour; each rank without a stage has its own.
+/// Ranks that differ only in their position on `axis` have the colour of the first of them; each rank without
+/// a stage has its own.
 Communicator splitAlong(const Communicator& world, const GridPlan& plan, Axis axis) {
   const int rank = world.rank();
   if (!plan.ownsStages(rank)) return world.split(rank, 0);
-  const int place = plan.coordinate(rank, axis);
-  int stride = 1;
-  for (const Axis faster : {Axis::stage, Axis::part, Axis::replica}) {
-    if (faster == axis) break;
-    stride *= plan.extent(faster);
-  }
-  return world.split(rank - place * stride, place);
+  const auto place = [&](Axis other) { return other == axis ? 0 : plan.coordinate(rank, other); };
+  const int first = plan.rankAt(place(Axis::stage), place(Axis::replica), place(Axis::part));
+  return world.split(first, plan.coordinate(rank, axis));
 }
 
 } // namespace

@@ -14,18 +14,6 @@
 
 namespace partita {
 
-int GridPlan::extent(Axis axis) const {
-  switch (axis) {
-  case Axis::stage:
-    return groups;
-  case Axis::replica:
-    return replicas;
-  case Axis::part:
-    return parts;
-  }
-  return 1;
-}
-
 int GridPlan::coordinate(int rank, Axis axis) const {
   rank -= first_rank;
   switch (axis) {

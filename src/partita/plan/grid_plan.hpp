@@ -22,7 +22,6 @@ struct GridPlan {
 
   int size() const { return groups * replicas * parts; }
   bool ownsStages(int rank) const { return rank >= first_rank && rank < first_rank + size(); }
-  int extent(Axis axis) const;
   /// The coordinates of a rank that owns stages.
   int coordinate(int rank, Axis axis) const;
   int group(int rank) const { return coordinate(rank, Axis::stage); }

@@ -2,6 +2,7 @@
 #include "partita/comm/rank_places.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
@@ -12,7 +13,7 @@
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/cost/typical.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/plan/run_length.hpp"
+#include "partita/plan/strategies/cost_strategy.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/train/banner.hpp"
 
@@ -26,11 +27,43 @@
 #include "calibrate_kernels.hpp"
 #include "calibrate_links.hpp"
 #include "commands.hpp"
+#include "layer_seconds.hpp"
 #include "plan_task.hpp"
 
 namespace partita {
 
 namespace {
+
+/// The cost of offload is predicted separately.
+constexpr const char* without_offload = "optimiser/offload=none";
+
+/// The largest batch of a deck that is timed.
+std::int64_t largestTimedBatch(const RunConfig& deck, std::int64_t samples) {
+  const auto batches = planOf(deck.strategy).timedBatches(deck);
+  return std::max(deck.training.batch, batches ? std::min(batches->second, samples) : 0);
+}
+
+/// Throws UserError if a deck has no whole batch, or if its network, which every rank trains as a whole, does
+/// not fit into memory. Collective.
+void checkDecks(const Communicator& world, const std::vector<std::string>& decks) {
+  const int ranks = world.node().size();
+  collectively(world, [&] {
+    for (const std::string& path : decks) {
+      const PlanTask plan = planTask(path, {without_offload}, Cluster{});
+      requireWholeBatch(plan);
+      if (!device_is_host) continue;
+      const Program& program = *plan.task.program;
+      const RunConfig deck = effective(program.deck());
+      const std::int64_t batch = largestTimedBatch(deck, static_cast<std::int64_t>(plan.sets.train.size()));
+      const ProgramRun run = program.run(sectionFor({}, deck.strategy), 1, batch);
+      const double needed = std::max(run.memory(), bytesInTurn(run.partition.stages.front().layers, batch)),
+                   room = std::min(availableMemory(), availableOnNode() / ranks);
+      if (needed > room)
+        throw UserError(path + ": a rank that trains the whole network needs " + formatBytes(needed) +
+                        " of memory, but each rank here has only " + formatBytes(room));
+    }
+  });
+}
 
 /// Percent by which the time of one product varies on the rank with the largest variation: the 90th
 /// percentile over the minimum. All ranks compute at once, as in training.
@@ -82,9 +115,7 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   collectively(world, [&] {
     const RunConfig deck = effective(loadDeck(path, {}));
     DataSets sets = loadData(deck.data, deck.run.seed, Need::everything);
-    planRunLength(deck, static_cast<std::int64_t>(sets.train.size())); // is there a whole batch?
-    // The cost of offload is predicted separately.
-    model.emplace(deck, std::move(sets), setting.with("optimiser/offload=none"));
+    model.emplace(deck, std::move(sets), setting.with(without_offload));
   });
   const std::string name = deckName(path);
   world.barrier();
@@ -298,6 +329,7 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
     refuseOutput(arguments.output, inputs);
     file.emplace(arguments.output);
   });
+  checkDecks(world, arguments.decks);
   if (!arguments.output.empty()) showBanner(space, world, command_line);
   std::vector<double> percents;
   const Cluster cluster = measure(space, world, arguments, percents);

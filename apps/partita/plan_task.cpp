@@ -10,6 +10,7 @@
 #include "partita/train/run_files.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 
@@ -45,6 +46,13 @@ PlanTask planTask(const std::string& deck, const std::vector<std::string>& overr
 
 void requireWholeBatch(const PlanTask& plan) {
   planRunLength(plan.task.program->deck(), static_cast<std::int64_t>(plan.sets.train.size()));
+}
+
+void warnWithoutWholeBatch(double batch, double samples) {
+  if (batch <= samples) return;
+  Log::warning("training/batch: a batch of " + std::to_string(std::llround(batch)) +
+               " samples is larger than the training set of " + std::to_string(std::llround(samples)) +
+               ": train would refuse it; here it counts as an epoch");
 }
 
 void noteSmallPasses(const CostTask& task, std::int64_t pieces) {

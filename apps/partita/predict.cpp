@@ -80,6 +80,15 @@ std::vector<RankRow> predictAll(const CostModel& model, const Question& question
   return rows;
 }
 
+/// The largest batch of the predictions with times, over all replicas.
+double largestBatch(const std::vector<RankRow>& rows) {
+  double largest = 0.0;
+  for (const RankRow& row : rows)
+    for (const Prediction& prediction : row.predictions)
+      if (prediction.hasTimes()) largest = std::max(largest, prediction.batch);
+  return largest;
+}
+
 std::vector<JsonObject> listOf(const std::vector<RankRow>& rows) {
   std::vector<JsonObject> list;
   for (const RankRow& row : rows)
@@ -180,6 +189,7 @@ void runPredict(const PredictArguments& arguments) {
   if (predictsWorkers(arguments)) return predictWorkers(arguments, question.ranks, cluster, file);
   const CostModel model = modelOf(arguments, question, cluster);
   const std::vector<RankRow> rows = predictAll(model, question);
+  if (question.mode == CostMode::exact) warnWithoutWholeBatch(largestBatch(rows), model.task().samples);
   file.write(listText(listOf(rows)));
   if (!file.isStandardOutput()) showTable(model, question, cluster, rows);
 }

@@ -23,6 +23,7 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
                     const Cluster& cluster, ResultFile& file) {
   const RunConfig config = loadDeck(arguments.deck, arguments.overrides);
   const CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
+  warnWithoutWholeBatch(task.batch, task.samples);
   std::vector<std::pair<std::int64_t, std::shared_ptr<const RunForecast>>> forecasts; // by number of ranks
   std::vector<JsonObject> list;
   std::string reason;

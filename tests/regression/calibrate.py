@@ -142,6 +142,10 @@ class Calibrations(support.RunTest):
         small = self.write("small.toml", support.SMALL_DECK.replace("batch = 40", "batch = 4000"))
         for command in (["calibrate", small, "--quick"], ["place", small, "-o", self.folder / "placed.toml"]):
             self.assertRefused(run("plan", *command), "a batch of 4000 samples is larger than the training set of 600")
+        wide = self.write("wide.toml", support.SMALL_DECK.replace("units = 32", "units = 4000000"))
+        for ranks in (1, 2):
+            self.assertRefused(run("plan", "calibrate", wide, "--quick", ranks=ranks), "wide.toml: a rank that trains the "
+                               "whole network needs", "of memory, but each rank here has only")
         deck = self.write("deck.toml", DECK.read_text())
         self.assertRefused(run("plan", "calibrate", deck, "-o", deck), "deck.toml")
         self.assertEqual(deck.read_text(), DECK.read_text())

@@ -155,8 +155,8 @@ class Predictions(support.RunTest):
     def test_shipped_clusters(self):
         steps = {}
         for name in ("dgx-a100", "dgx-h100"):
-            rows = self.predict(DECKS / "resnet-50.toml", "training/batch=256", "--cluster", CLUSTERS / f"{name}.toml",
-                                "--strategy", "data,grid,data+grid", "--ranks", "8,64")
+            rows = self.predict(DECKS / "resnet-50.toml", "training/batch=256", "data/samples=256", "--cluster",
+                                CLUSTERS / f"{name}.toml", "--strategy", "data,grid,data+grid", "--ranks", "8,64")
             self.assertEqual([row["reason"] for row in rows], 6 * ["none"])
             steps[name] = [row["step_s"] for row in rows]
         for a100, h100 in zip(*steps.values()):
@@ -212,6 +212,18 @@ class Predictions(support.RunTest):
         self.assertEqual(weak, larger)
         self.assertGreater(weak["step_s"], strong["step_s"])
         self.assertEqual(of("--mode", "paper"), of("--mode", "paper", "--scaling", "weak"))
+
+    def test_a_batch_larger_than_the_training_set(self):
+        """The warning is about the batch of all replicas; there is none in paper mode, which counts every sample."""
+        for arguments, batch in (((), None), (("training/batch=601",), 601), (("--scaling", "weak"), 640),
+                                 (("--mode", "paper"), None)):
+            with self.subTest(arguments):
+                result = run("plan", "predict", self.deck, "--strategy", "data", "--ranks", "2,16", *arguments)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                warnings = [] if batch is None else [
+                    f"warning: training/batch: a batch of {batch} samples is larger than the training set of 600: "
+                    "train would refuse it; here it counts as an epoch"]
+                self.assertEqual(support.complaints(result), warnings)
 
     def test_measured_messages(self):
         cluster = self.write("cluster.toml", """

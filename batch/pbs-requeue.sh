@@ -23,7 +23,7 @@ code=0
 # --bind-to is an option of Open MPI, which otherwise binds each rank to one core.
 mpiexec -n 2 --bind-to none partita train "$deck" -d "$run" -r latest checkpoint/every=2000 -t 03:50:00 || code=$?
 
-# If compute nodes may not submit jobs, use: ssh "$PBS_O_HOST" qsub "$job"
+# If compute nodes may not submit jobs, use: ssh "$PBS_O_HOST" "cd '$PBS_O_WORKDIR' && qsub '$job'"
 if [ "$code" -eq 75 ]; then
   qsub "$job"
   code=0

@@ -27,7 +27,6 @@
 #include "calibrate_kernels.hpp"
 #include "calibrate_links.hpp"
 #include "commands.hpp"
-#include "layer_seconds.hpp"
 #include "plan_task.hpp"
 
 namespace partita {
@@ -43,8 +42,8 @@ std::int64_t largestTimedBatch(const RunConfig& deck, std::int64_t samples) {
   return std::max(deck.training.batch, batches ? std::min(batches->second, samples) : 0);
 }
 
-/// Throws UserError if a deck has no whole batch, or if its network, which every rank trains as a whole, does
-/// not fit into memory. Collective.
+/// Throws UserError if a deck has no whole batch, or if on hosts its network, which every rank trains as a
+/// whole, does not fit into memory. Collective.
 void checkDecks(const Communicator& world, const std::vector<std::string>& decks) {
   const int ranks = world.node().size();
   collectively(world, [&] {
@@ -55,9 +54,9 @@ void checkDecks(const Communicator& world, const std::vector<std::string>& decks
       const Program& program = *plan.task.program;
       const RunConfig deck = effective(program.deck());
       const std::int64_t batch = largestTimedBatch(deck, static_cast<std::int64_t>(plan.sets.train.size()));
-      const ProgramRun run = program.run(sectionFor({}, deck.strategy), 1, batch);
-      const double needed = std::max(run.memory(), bytesInTurn(run.partition.stages.front().layers, batch)),
-                   room = std::min(availableMemory(), availableOnNode() / ranks);
+      ProgramRun run = program.run(sectionFor({}, deck.strategy), 1, batch);
+      run.config.checkpoint.every = 0; // timed steps write none
+      const double needed = run.memory(), room = std::min(availableMemory(), availableOnNode() / ranks);
       if (needed > room)
         throw UserError(path + ": a rank that trains the whole network needs " + formatBytes(needed) +
                         " of memory, but each rank here has only " + formatBytes(room));

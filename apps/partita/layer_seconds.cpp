@@ -27,17 +27,11 @@ Matrix randomMatrix(const ExecSpace& space, std::int64_t rows, std::int64_t colu
   return matrix;
 }
 
-StagePlan stageOf(const LayerPlan& layer) {
-  StagePlan alone;
-  alone.layers = {layer};
-  return alone;
-}
-
 /// A layer with memory of its own, and how long its passes took.
 class TimedLayer {
  public:
   TimedLayer(const LayerPlan& layer, std::int64_t samples)
-      : _samples(samples), _inputs(layer.inputs()), _outputs(layer.outputs()), _plan(stageOf(layer)),
+      : _samples(samples), _inputs(layer.inputs()), _outputs(layer.outputs()), _plan(planOf(layer)),
         _stage(_plan, Stage::initialValues(_plan, 1), samples), _tape(_stage.makeTape(samples)),
         _in(makeMatrix("partita::bench::in", samples, _inputs)), _has_tokens(layer.spec.type == "embedding") {
   }
@@ -64,6 +58,11 @@ class TimedLayer {
   }
 
  private:
+  static StagePlan planOf(const LayerPlan& layer) {
+    StagePlan alone;
+    alone.layers = {layer};
+    return alone;
+  }
   Matrix columnsOf(const Matrix& values, std::int64_t columns) const {
     return Matrix(values.data(), _samples, columns);
   }
@@ -110,16 +109,6 @@ std::vector<LayerSeconds> timeInTurn(const ExecSpace& space, const std::vector<L
   seconds.reserve(timed.size());
   for (const auto& layer : timed) seconds.push_back(layer->seconds(which));
   return seconds;
-}
-
-double bytesInTurn(const std::vector<LayerPlan>& layers, std::int64_t samples) {
-  std::int64_t values = 0;
-  for (const LayerPlan* layer : leavesOf(layers)) {
-    const StagePlan alone = stageOf(*layer);
-    values += 2 * alone.storedValues() + alone.workValues(samples) +
-              samples * (alone.inputs() + alone.keptValues() + 2 * alone.widest());
-  }
-  return static_cast<double>(values) * sizeof(Real);
 }
 
 } // namespace partita

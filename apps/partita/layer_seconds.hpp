@@ -22,7 +22,5 @@ LayerSeconds timeLayer(const ExecSpace& space, const LayerPlan& layer, std::int6
 /// repeated times of a pass.
 std::vector<LayerSeconds> timeInTurn(const ExecSpace& space, const std::vector<LayerPlan>& layers,
                                      std::int64_t samples, int repeats, Typical which);
-/// Bytes that this takes; for groups, those of the layers inside.
-double bytesInTurn(const std::vector<LayerPlan>& layers, std::int64_t samples);
 
 } // namespace partita

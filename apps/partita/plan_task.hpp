@@ -25,7 +25,8 @@ struct PlanTask {
 PlanTask planTask(const std::string& deck, const std::vector<std::string>& overrides, const Cluster& cluster);
 /// Throws UserError if `train` would refuse the deck because the data have no whole batch.
 void requireWholeBatch(const PlanTask& plan);
-/// Warns about this instead: a prediction needs no samples, and counts one step per epoch.
+/// Warns if the training set has no whole batch, which a prediction does not need: it counts one step per
+/// epoch.
 void warnWithoutWholeBatch(double batch, double samples);
 
 /// Says so if layers compute their statistics over a pass, which has 1/`pieces` of a batch.

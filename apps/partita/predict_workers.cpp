@@ -4,6 +4,7 @@
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/strategy.hpp"
 
@@ -29,7 +30,9 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
   std::string reason;
   for (const std::int64_t number : ranks) {
     try {
-      planOf(config.strategy).checkRanks(config.strategy, static_cast<int>(number));
+      const StrategyPlan& plan = planOf(config.strategy);
+      plan.checkRanks(config.strategy, static_cast<int>(number));
+      requireWorkForAll(config, number - plan.ranksWithoutStage(config.strategy));
     } catch (const UserError& error) {
       reason = error.what();
       continue;

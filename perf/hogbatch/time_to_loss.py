@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares the time that asynchronous workers and tuned alternatives need to reach a given test loss.
 
-Trains the deck in each of these ways. A seed of its own, --tuning-seed, chooses for each way the learning rate of
---rates and the batch of --batches that reach the loss first. With them, all ways then take turns, one seed of --seeds
+Trains the deck in each of these ways. Runs with a separate seed, --tuning-seed, choose for each way the learning rate
+of --rates and the batch of --batches that reach the loss first. With them, all ways then take turns, one seed of --seeds
 after another. Prints the seconds of every seed, their median, and the median over the seeds of how much faster the way
 was than `single` in the same turn. A seed that does not reach the loss counts as slower than all others. Rates are for
 batches of --reference examples; other batches scale them.

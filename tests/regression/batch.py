@@ -7,6 +7,7 @@ launcher ends with the exit code that the test wants, or starts what it was give
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -164,7 +165,8 @@ class Scripts(support.RunTest):
             if kind(script) == "lsf":
                 calls = self.folder / "calls"
                 calls.write_text("")
-                result = subprocess.run(["bash", script], timeout=30, cwd=self.folder, env=self.environment)
+                result = subprocess.run(["bash", script], timeout=30, cwd=self.folder, env=self.environment,
+                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
                 self.assertEqual((result.returncode, calls.read_text()), (130, ""))
 
     def test_shell(self):

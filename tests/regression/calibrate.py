@@ -52,8 +52,8 @@ class Calibrations(support.RunTest):
                 for key in ("seconds_per_reduced_byte", "seconds_per_copied_byte"):
                     self.assertTrue(1e-12 < cluster["compute"][key] < 1e-7, cluster["compute"])
                 self.assertTrue(0 <= cluster["compute"]["overlap"] <= 1, cluster["compute"])
-                for key in ("host_bandwidth", "file_bandwidth"):
-                    self.assertTrue(1e5 < cluster["offload"][key] < 1e13, cluster["offload"])
+                for key, least in (("host_bandwidth", 1e6), ("file_bandwidth", 1e5)):
+                    self.assertTrue(least < cluster["offload"][key] < 1e13, cluster["offload"])
                 self.assertIsInstance(cluster["offload"]["device"], bool)
                 self.assertEqual({path.name for path in self.folder.iterdir()} - {"small.toml"}, {"cluster.toml"})
                 self.assertEqual([row["ranks"] for row in cluster["concurrency"]], [1, *rings][:ranks])
@@ -69,6 +69,7 @@ class Calibrations(support.RunTest):
                     self.assertEqual(sizes, [64 * 2**i for i in range(len(sizes))])
                     times = [row["seconds"] for row in rows if row["ranks"] == ring]
                     self.assertTrue(1e-8 < min(times) <= statistics.median(times) < 1, times)
+                    self.assertLess(max(times), 60)
 
     def test_a_network_is_timed_and_predicted(self):
         """Serial training is predicted to take the time that was measured."""

@@ -208,7 +208,7 @@ class NamesOfDecks(support.RunTest):
 
     def dry_run(self, word):
         command = [os.path.abspath(sys.argv[1]), "train", word, "-r", "run/parameters.h5", "-n"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=self.folder)
+        return subprocess.run(command, capture_output=True, text=True, timeout=support.HANGS, cwd=self.folder)
 
     def test_a_file_is_a_deck(self):
         for name in ("seed=9.toml", "run/seed-is=9.toml", "./run.seed=9.toml"):

@@ -6,7 +6,7 @@ from support import DECKS, train
 
 class Glyphs(support.RunTest):
     def accuracy(self, *overrides, ranks=1):
-        summary = train(self.folder / "run", DECKS / "demo.toml", *overrides, ranks=ranks, timeout=300)
+        summary = train(self.folder / "run", DECKS / "demo.toml", *overrides, ranks=ranks)
         self.assertEqual(summary["warnings"], [])
         return 100 * summary["test_accuracy"]
 
@@ -25,7 +25,7 @@ class Glyphs(support.RunTest):
         few = ("strategy/stages=6", "strategy/cuts=[1,2,3,4,5]", "strategy/input=frozen", "run/epochs=2",
                "data/samples=6000")
         self.assertGreater(self.accuracy(*few), 65)
-        without = train(self.folder / "without", DECKS / "demo.toml", *few, "strategy/label_start=off", timeout=300)
+        without = train(self.folder / "without", DECKS / "demo.toml", *few, "strategy/label_start=off")
         self.assertEqual(len(without["warnings"]), 1, without["warnings"])
         self.assertRegex(without["warnings"][0], r"the joined network has an accuracy of [\d.]+ %, but stage \d alone")
 

@@ -145,7 +145,7 @@ class Losses(hogbatch.RunOfWorkers):
         """The run goes on with the last worker, or ends within seconds, whatever run/watchdog says."""
         for delay in (0.0, 0.02, 0.08):
             with self.subTest(delay=delay):
-                with self.job("run/epochs=100000", "run/evaluate_every=0", "run/watchdog=600",
+                with self.job("run/epochs=100000", "run/evaluate_every=0", "run/watchdog=6000",
                               folder=f"after-{delay}") as job:
                     ranks = job.all_ranks()
                     job.until(lambda: "step" in job.said(), "training")

@@ -47,7 +47,7 @@ class Descriptors(support.RunTest):
 
     def by_bash(self, redirection, name):
         command = ["bash", "-c", f'"$@" {redirection}', self.log, os.path.abspath(sys.argv[1]), *self.predict, name]
-        return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+        return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=support.HANGS)
 
     def test_other_descriptors(self):
         link = self.folder / "link"

@@ -28,7 +28,7 @@ for reply in "${COMPREPLY[@]}"; do echo "$reply"; done
 def checked(*command, folder):
     """The output of a command that must succeed and say nothing to standard error."""
     environment = {**os.environ, "HOME": str(folder), "LC_ALL": "C"}
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=folder, env=environment)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, env=environment)
     if result.returncode != 0 or result.stderr:
         raise AssertionError(f"{command} ended with {result.returncode}:\n{result.stderr}")
     return result.stdout

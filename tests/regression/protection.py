@@ -141,7 +141,10 @@ class Outputs(Protected):
         """The exit code of an evaluation that gets a signal as soon as its output exists."""
         process = start("evaluate", self.run_directory, "data/test_samples=800000",
                         "--predictions", self.folder / "stopped.npz")
+        self.addCleanup(process.kill)
+        end = time.monotonic() + support.HANGS
         while not list(self.folder.glob("stopped*")) and process.poll() is None:
+            self.assertLess(time.monotonic(), end, "no output")
             time.sleep(0.001)
         process.send_signal(number)
         return finish(process).returncode
@@ -768,6 +771,8 @@ class Disturbed(Protected):
         self.addCleanup(process.kill)
         table, end = self.run_directory / "history.csv", time.monotonic() + support.HANGS
         while not table.exists() or len(table.read_text().splitlines()) < 5:
+            if process.poll() is not None:
+                self.fail(f"the run ended before it wrote rows\n{finish(process).stderr}")
             self.assertLess(time.monotonic(), end, "no rows")
             time.sleep(0.02)
         return process

@@ -31,7 +31,7 @@ class Schedules(support.RunTest):
 
     def times_with_least_delay(self):
         """Schedule, and the times of a batch over the bound and over the prediction, each in the fastest of three turns.
-        Machines that are slow, or halt ranks, delay them, which matters less if operations take longer."""
+        On a slow machine the turns are repeated with longer operations, for which delays matter less."""
         for longer in (1, 4, 16):
             turns = [self.rows(f"microbatches={MICROBATCHES}", "batches=2", f"forward={0.01 * longer}",
                                f"backward={0.02 * longer}", f"trace={self.folder}/trace") for _ in range(3)]

@@ -1,5 +1,6 @@
 """The scripts that developers call: which sources a lint of changes checks."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ class ChangedSources(support.RunTest):
     def setUp(self):
         super().setUp()
         self.root = self.folder / "clone"
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         self.put(".gitignore", "ignored.cpp\n")
         self.put("src/partita/user.cpp", '#include "partita/old.hpp"\n')
         for name in ("old.hpp", "old.cpp", "staying.cpp", "leaving.cpp"):
@@ -29,7 +31,9 @@ class ChangedSources(support.RunTest):
         path.write_text(text)
 
     def git(self, *arguments):
-        subprocess.run(["git", "-c", "user.name=me", "-c", "user.email=me@here", *arguments], cwd=self.root, check=True)
+        """In the clone, even if a hook of another repository runs this test."""
+        subprocess.run(["git", "-c", "user.name=me", "-c", "user.email=me@here", "-c", "commit.gpgsign=false", *arguments],
+                       cwd=self.root, check=True, env=self.environment)
 
     def commit(self):
         self.git("add", "--all")
@@ -37,7 +41,7 @@ class ChangedSources(support.RunTest):
 
     def changed(self, commit="HEAD"):
         result = subprocess.run([sys.executable, SCRIPTS / "changed_sources.py", commit], cwd=self.root,
-                                capture_output=True, text=True, check=True)
+                                capture_output=True, text=True, check=True, env=self.environment)
         return [Path(line).name for line in result.stdout.splitlines()]
 
     def test_headers_stand_for_sources(self):

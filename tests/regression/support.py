@@ -21,8 +21,9 @@ CLUSTER = DECKS.parent / "clusters" / "abci.toml"
 NOBODY = 65534
 # Lets a program with sanitizers start although another library is loaded before theirs.
 ANY_ORDER = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
-# Seconds after which a run counts as hanging. Slow machines, and those that halt a run for a while, need much less.
-HANGS = 600
+# Seconds after which a run counts as hanging. Slow machines, and those that halt a run for a while, need much less. A
+# script has time for several, and run/watchdog is longer.
+HANGS = 300
 _app = ""
 
 # A run of a fraction of a second: 15 steps per epoch.
@@ -126,7 +127,7 @@ def slowed(seconds):
 
 def within(seconds):
     """A limit for the time that passes: the machine may be slow, and other programs may use the processor meanwhile."""
-    return 10 * slowed(seconds)
+    return min(10 * slowed(seconds), HANGS / 2)
 
 
 def cpu_seconds():
@@ -219,7 +220,7 @@ class RunTest(unittest.TestCase):
         return path
 
     def libsvm(self):
-        """Two small files, just written, and what makes the small deck read them."""
+        """Two small files, just written, and the overrides with which the small deck reads them."""
         rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
         return [self.write(name, rows) for name in ("train.txt", "test.txt")], [
             "data/kind=libsvm", f"data/path={self.folder}", "data/train_file=train.txt", "data/test_file=test.txt",

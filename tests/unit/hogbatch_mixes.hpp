@@ -17,8 +17,8 @@ inline WorkerMix twoReplicas(double ratio, WorkerRule rule) {
   return mix;
 }
 
-/// 48 workers that share a processor, and a device that is `ratio` times faster, the last worker. The
-/// examples are like those of covtype.
+/// 48 workers that share a processor and, as the last worker, a device `ratio` times as fast as all of them
+/// together. There are as many examples as in covtype.
 inline WorkerMix processorAndDevice(double ratio, WorkerRule rule) {
   WorkerMix mix;
   mix.rules.rule = rule;

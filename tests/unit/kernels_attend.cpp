@@ -118,15 +118,20 @@ TEST_CASE("Attention: teams come to the numbers of threads", "[kernels]") {
 }
 
 TEST_CASE("Attention: teams do not leave out a key that is not a number", "[kernels]") {
-  constexpr std::size_t positions = 40, width = 8, key = 5;
-  const Heads heads({1, positions, 1, width});
-  Values qkv = valuesOf(heads.qkv);
-  qkv[key * 3 * width + width] = std::numeric_limits<double>::quiet_NaN();
-  assign(heads.qkv, qkv);
-  forwardByTeams<64>(heads);
-  const Values out = valuesOf(heads.out);
-  for (std::size_t position = 0; position < positions; ++position)
-    CHECK(std::isnan(out[position * width]) == (position >= key)); // earlier queries do not see it
+  constexpr std::size_t positions = 80, width = 8;
+  for (const std::size_t key : {5, 70}) { // in the first and in a later tile
+    const Heads heads({1, positions, 1, width});
+    Values qkv = valuesOf(heads.qkv);
+    qkv[key * 3 * width + width] = std::numeric_limits<double>::quiet_NaN();
+    assign(heads.qkv, qkv);
+    forwardByTeams<64>(heads);
+    const Values out = valuesOf(heads.out), log_sums = valuesOf(heads.log_sums);
+    for (std::size_t position = 0; position < positions; ++position) {
+      CAPTURE(key, position);
+      CHECK(std::isnan(out[position * width]) == (position >= key)); // earlier queries do not see it
+      CHECK(std::isnan(log_sums[position]) == (position >= key));
+    }
+  }
 }
 
 namespace {

@@ -203,6 +203,19 @@ TEST_CASE("the rate counts as progress") {
   CHECK(playCourse(mix, 1).progress == Approx(150.0));
 }
 
+TEST_CASE("shared workers of unequal speed balance with a device as their sum does") {
+  WorkerMix mix = processorAndDevice(3.0, WorkerRule::adaptive);
+  mix.groups[0].workers = 4;
+  const WorkerSpeed device = mix.workers.back();
+  mix.workers.clear();
+  for (const double speed : {2500.0, 2500.0, 7500.0, 7500.0}) mix.workers.push_back({0, 0.0, speed, "core"});
+  mix.workers.push_back(device);
+  const Course course = playCourse(mix, 10);
+  checkSums(mix, course);
+  CHECK(course.shares[0] == Approx(adaptiveBalance(mix).shares[0]).margin(0.02));
+  CHECK(course.workers[2].batches > 2 * course.workers[0].batches);
+}
+
 TEST_CASE("the proportional rule brings the numbers of updates together") {
   WorkerMix mix = twoReplicas(4.0, WorkerRule::proportional);
   const Course course = playCourse(mix, 10);

@@ -66,7 +66,7 @@ TEST_CASE("Shared workers are one group, replica workers one each", "[hogbatch]"
   CHECK(steps[3].start == 10);
 }
 
-TEST_CASE("The largest batch is that of the roles that the deck gives to workers", "[hogbatch]") {
+TEST_CASE("Without shared workers, their bounds do not count for the largest batch", "[hogbatch]") {
   const auto largest = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.end(),
                      {"strategy/upper=64", "strategy/upper_shared=128", "strategy/batch_shared=48"});

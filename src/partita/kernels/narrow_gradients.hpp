@@ -10,8 +10,8 @@ namespace partita::narrow {
 /// Are so many gradients of these rows zero that leaving them out pays off?
 bool mostlyZeros(const ExecSpace& space, const ConvolutionPlan& plan, const Matrix& grad);
 
-/// partial [slices, outputs, depth] = the gradients of the weights by slices of the lines, with `add` added
-/// to what is there. Sums have the order of those with the zeros.
+/// partial [slices, outputs, depth] = the gradients of the weights, one per slice of the lines; if `add`,
+/// added to what is there. Sums have the order of those with the zeros.
 void addSparseGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Images& images,
                        const Matrix& grad, bool add, Real* partial);
 

@@ -100,8 +100,8 @@ struct UnpackGradient {
   }
 };
 
-/// partial [slices, depth, width] = the gradients of the weights by slices of the lines, with `add` added to
-/// what is there. Lines come in blocks that stay in a cache, because all tiles of weights read them again.
+/// partial [slices, depth, width] = the gradients of the weights, one per slice of the lines; if `add`, added
+/// to what is there. Lines come in blocks that stay in a cache, because all tiles of weights read them again.
 /// Values up to `grad_end` may be read.
 void addDenseGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Images& images,
                       const Matrix& grad, const Real* grad_end, bool add, Real* partial) {

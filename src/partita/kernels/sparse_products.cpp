@@ -29,7 +29,7 @@ struct Groups {
   UnitGroup of[groups];
 };
 
-/// Of the part of `size` values that begins at `first`: `block` of them, or as many as are left.
+/// Number of values in the block that begins at `first` of `size`: `block`, or fewer at the end.
 int sizeOfPart(std::int64_t first, std::int64_t size, int block) {
   return static_cast<int>(std::min<std::int64_t>(size - first, block));
 }

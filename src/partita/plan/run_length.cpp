@@ -1,5 +1,6 @@
 #include "partita/plan/run_length.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -71,6 +72,12 @@ RunLength planRunLength(const RunConfig& config, std::int64_t samples) {
   length.steps = config.run.steps > 0 ? config.run.steps : stepsOf(config.run.epochs, length.per_epoch);
   planOf(config.strategy).setPhases(config.strategy, length);
   return length;
+}
+
+void requireWorkForAll(const RunConfig& config, std::int64_t replicas) {
+  if (config.training.batch >= replicas || !planOf(config.strategy).sharesSteps(config.strategy)) return;
+  throw UserError("training/batch: a batch of " + counted(config.training.batch, "sample") +
+                  " leaves some of the " + std::to_string(replicas) + " replicas without work");
 }
 
 /// If sums of steps overflowed, a run would consider itself finished, and no signal could stop it.

@@ -58,6 +58,8 @@ struct RunLength {
 /// The length of a run on a training set of `samples`. Throws UserError if the training set is smaller than a
 /// batch.
 RunLength planRunLength(const RunConfig& config, std::int64_t samples);
+/// Throws UserError if a batch has too few samples for this many replicas.
+void requireWorkForAll(const RunConfig& config, std::int64_t replicas);
 /// Throws UserError if a run that is to begin would have more steps than `most_run_steps`.
 void checkLength(const RunSection& run, const RunLength& length);
 

@@ -57,7 +57,7 @@ class StrategyPlan {
   /// Does each replica get an equal share of every batch? Otherwise the strategy hands out the samples of an
   /// epoch itself, to the last one.
   virtual bool sharesBatches() const { return true; }
-  /// Does each replica get a part of every step, so that a step needs a sample for each of them?
+  /// Does each replica get a part of every full step, so that a batch needs a sample for each of them?
   virtual bool sharesSteps(const StrategySection&) const { return sharesBatches(); }
   /// May a run log its decisions, so that another run can repeat them?
   virtual bool makesDecisions() const { return false; }

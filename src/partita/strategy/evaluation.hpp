@@ -38,8 +38,9 @@ class Evaluator {
 
   bool due(std::int64_t step) const;
   /// Call after each step: evaluates if it is due, once the `updaters` have finished their updates. The first
-  /// `trained` stages count; `number` is the stage named in the report, 0 for the joined network. The seconds
-  /// it takes, without waiting for slower ranks, count neither as training time nor for these updaters.
+  /// `trained` stages count; `number` is the stage named in the report, 0 for the joined network. Its
+  /// seconds, without waits for slower ranks, are subtracted from the training time and from the times of
+  /// these updaters.
   void afterStep(const ExecSpace& space, const Position& position, int trained, int number,
                  const std::vector<StageUpdater*>& updaters = {});
   double loss() const { return _loss; } ///< of the last evaluation, at the end of the trained stages

@@ -63,8 +63,8 @@ struct RunContext {
     return partita::trainingOrder(sets.train.size(), seed(), config.training.batch, grid.replica(),
                                   grid.replicas(), first);
   }
-  /// Passes the report of an updater, if its last step reports, to the observer. `number` and `flops`: as in
-  /// StageUpdater::report. Collective over the replicas.
+  /// If the last step of the updater is one that reports, passes its report to the observer. `number` and
+  /// `flops`: as in StageUpdater::report. Collective over the replicas.
   void report(const ExecSpace& space, StageUpdater& updater, const Position& position, int number,
               double flops) const {
     if (!updater.reported()) return;

@@ -123,10 +123,7 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
   checkLength(config.run, planRunLength(config, sets.train.size()));
   checkClasses(sets.train);
   checkAugmentation(config.data, sets.shape);
-  if (config.training.batch < grid.replicas && planOf(config.strategy).sharesSteps(config.strategy)) {
-    throw UserError("training/batch: a batch of " + counted(config.training.batch, "sample") +
-                    " leaves some of the " + std::to_string(grid.replicas) + " replicas without work");
-  }
+  requireWorkForAll(config, grid.replicas);
   checkStatistics(config, partition, grid);
   checkMessages(config, partition, grid);
 }

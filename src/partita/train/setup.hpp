@@ -30,7 +30,8 @@ struct Setup {
   /// For a trained network whose parameters are to be read.
   Setup(const Communicator& world, const RunConfig& deck, const TrainedInput& trained)
       : Setup(world, deck, false, "", &trained) {}
-  ~Setup() { plans.offload_room.reset(); } // before vectors would give it their space
+  /// First releases the reserved space: the stages would otherwise return the space of their vectors to it.
+  ~Setup() { plans.offload_room.reset(); }
 
   template <class StagePointer>
   std::vector<StagePointer> stagePointers() const {

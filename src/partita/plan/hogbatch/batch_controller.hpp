@@ -33,7 +33,7 @@ struct BatchRules {
 struct GroupState {
   std::int64_t size = 0;       ///< examples in the batch of a worker; synchronous: in its part of a full step
   std::int64_t workers = 0;    ///< that are not lost
-  std::int64_t ended = 0;      ///< batches; the group ends one with as many as it has workers
+  std::int64_t ended = 0;      ///< batches of its workers; one of each worker makes a batch of the group
   double updates = 0.0;        ///< u of the paper; beta weights those of shared workers
   double round_updates = 0.0;  ///< proportional: since the last change; bounded growth: in laps since then
   double round_examples = 0.0; ///< proportional: since the last change

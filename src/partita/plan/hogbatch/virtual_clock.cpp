@@ -132,7 +132,7 @@ class StepCourse {
  public:
   explicit StepCourse(const WorkerMix& mix) : _mix(mix), _controller(mix.rules, mix.groups) {
     _course.workers.resize(mix.workers.size());
-    _controller.setSpeeds(mix.speeds.empty() ? measuredSpeeds(mix) : mix.speeds);
+    _controller.setSpeeds(mix.speeds.empty() ? measuredSpeeds() : mix.speeds);
   }
 
   Course play(std::int64_t epochs) {
@@ -146,10 +146,11 @@ class StepCourse {
   }
 
  private:
-  static std::vector<double> measuredSpeeds(const WorkerMix& mix) {
-    const auto batch = static_cast<double>(mix.rules.batch) / static_cast<double>(mix.workers.size());
-    std::vector<double> speeds(mix.groups.size());
-    for (const WorkerSpeed& worker : mix.workers) speeds[worker.group] = batch / worker.seconds(batch);
+  std::vector<double> measuredSpeeds() const {
+    const double batch =
+        static_cast<double>(_controller.rules().batch) / static_cast<double>(_mix.workers.size());
+    std::vector<double> speeds(_mix.groups.size());
+    for (const WorkerSpeed& worker : _mix.workers) speeds[worker.group] = batch / worker.seconds(batch);
     return speeds;
   }
 

@@ -67,7 +67,7 @@ class DeckPlacer {
   /// number of stages that it can have.
   template <class Visit>
   void forEachWhole(std::int64_t ranks, const std::vector<std::int64_t>& microbatches, Visit visit) const;
-  /// A plan without cuts, cut into at most this many stages by PHAZE's placement; empty if none fits.
+  /// Cuts a plan without cuts into at most this many stages by PHAZE's placement; empty if none fits.
   std::optional<DeckPlacement> place(DeckPlacement plan, std::int64_t most_stages) const;
   /// The same with stages that take about the same time; empty if they would take hours to find.
   std::optional<DeckPlacement> balance(DeckPlacement plan, std::int64_t stages) const;
@@ -89,7 +89,7 @@ class DeckPlacer {
   /// Predicted seconds per step; infinite as well.
   double stepOf(const DeckPlacement& plan) const;
   using StepEstimate = double (DeckPlacer::*)(const DeckPlacement&) const;
-  /// Moves single cuts as long as the estimate becomes shorter.
+  /// Moves single cuts while that shortens the estimated step.
   void moveCuts(DeckPlacement& plan, StepEstimate step_of) const;
   /// Seconds of a message to the next stage.
   double messageSeconds(double rows, const Layer& before, const Link& link) const;

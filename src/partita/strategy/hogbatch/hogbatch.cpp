@@ -74,17 +74,16 @@ void HogbatchTraining::beginModel(const ExecSpace& space) {
   if (elsewhere && (world.rank() == giver || world.rank() == 0)) {
     Request request;
     if (world.rank() == giver) {
-      PARTITA_MPI(MPI_Isend(values.data(), mpiCount(static_cast<std::int64_t>(values.size())),
-                            mpiType<Real>(), 0, static_cast<int>(Tag::model), _channel.get(),
-                            request.start({WaitedFor::Kind::taker, "first parameters", 0})));
-      request.wait();
+      request
+          .send(values.data(), static_cast<std::int64_t>(values.size()), mpiType<Real>(), 0, Tag::model,
+                _channel, "first parameters")
+          .wait();
     } else {
       values.resize(static_cast<std::size_t>(_model->size()));
-      PARTITA_MPI(MPI_Irecv(
-          values.data(), mpiCount(_model->size()), mpiType<Real>(), giver, static_cast<int>(Tag::model),
-          _channel.get(),
-          request.start({WaitedFor::Kind::message, "first parameters", _channel.worldRank(giver)})));
-      request.wait();
+      request
+          .receive(values.data(), _model->size(), mpiType<Real>(), giver, Tag::model, _channel,
+                   "first parameters")
+          .wait();
       _model->write(values.data());
     }
   }

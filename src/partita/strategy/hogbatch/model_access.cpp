@@ -83,9 +83,8 @@ class MessageAccess final : public ModelAccess {
   std::int64_t read(const ExecSpace& space) override {
     const Region region(space, "partita::MessageAccess::read", Phase::communication);
     Request values;
-    PARTITA_MPI(MPI_Irecv(_stage->parameters(), mpiCount(_stage->size()), mpiType<Real>(), 0,
-                          static_cast<int>(Tag::model), _channel.get(),
-                          values.start({WaitedFor::Kind::message, "parameters of the model", 0})));
+    values.receive(_stage->parameters(), _stage->size(), mpiType<Real>(), 0, Tag::model, _channel,
+                   "parameters of the model");
     _mailbox.send(0, Tag::model, ModelRequest{});
     values.wait();
     const auto reply = _mailbox.waitAny({Tag::model}, "version of the model").as<ModelReply>();
@@ -108,8 +107,7 @@ class MessageAccess final : public ModelAccess {
 
  private:
   void send(const Real* values, Request& request) {
-    PARTITA_MPI(MPI_Isend(values, mpiCount(_stage->size()), mpiType<Real>(), 0, static_cast<int>(Tag::model),
-                          _channel.get(), request.start({WaitedFor::Kind::taker, "result of a worker", 0})));
+    request.send(values, _stage->size(), mpiType<Real>(), 0, Tag::model, _channel, "result of a worker");
     _context.grid.traffic.between_replicas += _stage->size() * static_cast<std::int64_t>(sizeof(Real));
   }
 

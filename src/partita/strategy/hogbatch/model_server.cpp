@@ -17,10 +17,8 @@ ModelServer::ModelServer(const RunContext& context, Mailbox& mailbox, const Comm
 }
 
 void ModelServer::post(int rank, std::vector<Real>& values, Request& request) {
-  PARTITA_MPI(
-      MPI_Irecv(values.data(), mpiCount(_model.size()), mpiType<Real>(), rank, static_cast<int>(Tag::model),
-                _channel.get(),
-                request.start({WaitedFor::Kind::message, "result of a worker", _channel.worldRank(rank)})));
+  request.receive(values.data(), _model.size(), mpiType<Real>(), rank, Tag::model, _channel,
+                  "result of a worker");
 }
 
 void ModelServer::begin(int rank, const ModelRequest& request) {
@@ -47,10 +45,8 @@ bool ModelServer::sendModel(int rank, Client& client) {
     reply.applied.version = _model.read(client.parameters.data());
   }
   client.wants_model = false;
-  PARTITA_MPI(MPI_Isend(
-      client.parameters.data(), mpiCount(_model.size()), mpiType<Real>(), rank, static_cast<int>(Tag::model),
-      _channel.get(),
-      client.sent.start({WaitedFor::Kind::taker, "parameters of the model", _channel.worldRank(rank)})));
+  client.sent.send(client.parameters.data(), _model.size(), mpiType<Real>(), rank, Tag::model, _channel,
+                   "parameters of the model");
   _context.grid.traffic.between_replicas += _model.size() * static_cast<std::int64_t>(sizeof(Real));
   _mailbox.send(rank, Tag::model, reply);
   ++client.reads;

@@ -122,7 +122,7 @@ void HogbatchReplay::change(const ExecSpace& space, const Decision& decision) {
 /// Returns whether the run ends here.
 bool HogbatchReplay::endEpoch(const ExecSpace& space, std::int64_t epoch, std::int64_t done) {
   const Position at{RunPhase::training, 0, _progress.step(epoch, done)};
-  if (_evaluator.due(at.step)) _evaluator.afterStep(space, at, 1, 1);
+  _evaluator.afterStep(space, at, 1, 1);
   return _context.control.afterStep(space, at, {});
 }
 

@@ -70,7 +70,7 @@ RunConfig atOwnPace(RunConfig config) {
   HogbatchSection& section = config.strategy.hogbatch;
   if (section.rule != WorkerRule::synchronous) return config;
   section.rule = WorkerRule::adaptive;
-  for (const bool shared : {false, true}) {
+  for (const bool shared : {false, section.shared_workers > 0}) {
     const HogbatchSection::Bounds bounds = section.bounds(shared, config.training.batch);
     if (bounds.start < bounds.lower || bounds.start > bounds.upper) section.rule = WorkerRule::fixed;
   }

@@ -2,7 +2,6 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/comm/wait_times.hpp"
-#include "partita/data/order.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"

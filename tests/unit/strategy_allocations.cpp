@@ -40,19 +40,19 @@ class Training {
                                            trainingOrder(sets.train.size(), 1, batch, 0, 1, 0), steps, batch,
                                            config.data.prefetch);
     };
-    _sources.push_back(std::make_unique<ReaderSource>(reader(&_features)));
+    _sources.push_back(readerSource(reader(&_features)));
     if (config.strategy.sil.input == StageInput::free) {
-      _sources.push_back(std::make_unique<SyntheticSource>(
-          _model.stages[0]->labels, reader(nullptr), config.strategy.sil.loss == StageLoss::prototype, 1.0, 1,
-          1, SyntheticSource::Place{batch, 0}, batch));
+      _sources.push_back(SyntheticSource(_model.stages[0]->labels, reader(nullptr),
+                                         config.strategy.sil.loss == StageLoss::prototype, 1.0, 1, 1,
+                                         SyntheticSource::Place{batch, 0}, batch));
     } else {
-      _sources.push_back(std::make_unique<HandedSource>(*_model.stages[0], reader(nullptr)));
+      _sources.push_back(handedSource(*_model.stages[0], reader(nullptr)));
     }
   }
 
   void step() {
     for (std::size_t s = 0; s < 2; ++s) {
-      const StageBatch in = _sources[s]->next(space);
+      const StageBatch in = _sources[s](space);
       LocalStage& local = _trainers[s]->local();
       _trainers[s]->step(space, in.in, in.targets, [&] { local.encode(space, {}, local.tape); });
       if ((_trainers[s]->updater().step() + 1) % 4 == 0) _trainers[s]->updater().report(space, 1, 1.0);
@@ -63,7 +63,7 @@ class Training {
   SmallModel _model;
   FeatureRows _features;
   std::vector<std::unique_ptr<StageTrainer>> _trainers;
-  std::vector<std::unique_ptr<BatchSource>> _sources;
+  std::vector<BatchSource> _sources;
 };
 
 void checkNoAllocations(const RunConfig& config, const DataSets& sets) {

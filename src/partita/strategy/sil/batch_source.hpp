@@ -4,6 +4,7 @@
 #include "partita/data/batch_reader.hpp"
 #include "partita/strategy/local_stage.hpp"
 
+#include <functional>
 #include <memory>
 
 namespace partita {
@@ -14,55 +15,32 @@ struct StageBatch {
   Targets targets;
 };
 
-/// Where a stage's batches come from, one class per kind of source. Batches come in training order, each
-/// once.
-class BatchSource {
- public:
-  virtual ~BatchSource() = default;
-  virtual StageBatch next(const ExecSpace& space) = 0; ///< valid until the next call
-};
+/// Where a stage's batches come from. Each call returns the next one in training order, valid until the next
+/// call.
+using BatchSource = std::function<StageBatch(const ExecSpace& space)>;
 
 /// Features and labels from a reader: the data of the first stage, or the spilled outputs of a finished
 /// stage.
-class ReaderSource : public BatchSource {
- public:
-  explicit ReaderSource(std::unique_ptr<BatchReader> reader) : _reader(std::move(reader)) {}
-  StageBatch next(const ExecSpace& space) override {
-    const Batch batch = _reader->next(space);
+inline BatchSource readerSource(std::shared_ptr<BatchReader> reader) {
+  return [reader = std::move(reader)](const ExecSpace& space) -> StageBatch {
+    const Batch batch = reader->next(space);
     return {batch.features, {batch.labels, Matrix()}};
-  }
-
- private:
-  std::unique_ptr<BatchReader> _reader;
-};
+  };
+}
 
 /// Relay on one rank: the output that the previous stage has just computed, before its update.
-class HandedSource : public BatchSource {
- public:
-  HandedSource(const LocalStage& before, std::unique_ptr<BatchReader> labels)
-      : _before(before), _labels(std::move(labels)) {}
-  StageBatch next(const ExecSpace& space) override {
-    return {_before.tape.joinedOutput(), {_labels->next(space).labels, Matrix()}};
-  }
-
- private:
-  const LocalStage& _before;
-  std::unique_ptr<BatchReader> _labels;
-};
+inline BatchSource handedSource(const LocalStage& before, std::shared_ptr<BatchReader> labels) {
+  return [&before, labels = std::move(labels)](const ExecSpace& space) -> StageBatch {
+    return {before.tape.joinedOutput(), {labels->next(space).labels, Matrix()}};
+  };
+}
 
 /// Relay between ranks: the same output as a message; labels are read here and need not be sent.
-class ReceivedSource : public BatchSource {
- public:
-  ReceivedSource(std::unique_ptr<Receiver> receiver, std::unique_ptr<BatchReader> labels)
-      : _receiver(std::move(receiver)), _labels(std::move(labels)) {}
-  StageBatch next(const ExecSpace& space) override {
-    const Labels labels = _labels->next(space).labels;
-    return {_receiver->next(space), {labels, Matrix()}};
-  }
-
- private:
-  std::unique_ptr<Receiver> _receiver;
-  std::unique_ptr<BatchReader> _labels;
-};
+inline BatchSource receivedSource(std::shared_ptr<Receiver> receiver, std::shared_ptr<BatchReader> labels) {
+  return [receiver = std::move(receiver), labels = std::move(labels)](const ExecSpace& space) -> StageBatch {
+    const Labels classes = labels->next(space).labels;
+    return {receiver->next(space), {classes, Matrix()}};
+  };
+}
 
 } // namespace partita

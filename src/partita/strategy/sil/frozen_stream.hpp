@@ -27,23 +27,16 @@ class FrozenStream {
   void finish(); ///< waits until all that was sent has been received
 
   /// For the training rank: batches of the first epoch, whose rows are also stored in `cache`. `inputs` is
-  /// used if this rank owns the finished stage as well.
-  std::unique_ptr<BatchSource> makeSource(const RowSource& inputs, ActivationCache& cache);
+  /// used if this rank owns the finished stage as well. The source must not outlive the stream.
+  BatchSource makeSource(const RowSource& inputs, ActivationCache& cache);
   /// Spills what has not been taken: after the first epoch, the rows that no batch contained.
   void drain(const ExecSpace& space);
 
  private:
-  /// Segments in order, from this rank or another one.
-  class Segments {
-   public:
-    virtual ~Segments() = default;
-    virtual TypedMatrix next(const ExecSpace& space) = 0;
-  };
-  class MadeSegments;
-  class ReceivedSegments;
-  class Source;
+  /// Each call returns the next segment, from this rank or another one.
+  using Segments = std::function<TypedMatrix(const ExecSpace& space)>;
 
-  std::unique_ptr<BatchReader> makeReader(const RowSource& inputs) const;
+  Segments computedSegments(const RowSource& inputs) const;
   LocalStage& finishedStage() const;
   TypedMatrix takeSegment(const ExecSpace& space); // spills it
   void sendNext(const ExecSpace& space);
@@ -54,9 +47,9 @@ class FrozenStream {
   BatchReader::RowsOf _order;
   BatchRows _segment; ///< taken last
   std::int64_t _taken = 0;
-  std::unique_ptr<Segments> _incoming;
+  Segments _incoming;
   ActivationCache* _cache = nullptr;
-  std::unique_ptr<Segments> _outgoing;
+  Segments _outgoing;
   std::unique_ptr<Sender> _sender;
   std::int64_t _sent = 0;
 };

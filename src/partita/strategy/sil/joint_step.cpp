@@ -30,8 +30,7 @@ JointStep::JointStep(const RunContext& context, std::vector<StageUpdater*> updat
                                             rows, back.outputs(), 1, count);
 }
 
-void JointStep::run(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,
-                    Sender* onward) {
+void JointStep::run(const ExecSpace& space, const std::vector<BatchSource>& sources, Sender* onward) {
   alive();
   // Gradients that overflow in one stage reach all stages before it, so all ranks skip the step.
   takeStep(space, _updaters, {_context.grid.world()}, [&] {
@@ -44,12 +43,11 @@ void JointStep::finish() {
   if (_back != nullptr) _back->finish();
 }
 
-void JointStep::forward(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,
-                        Sender* onward) {
+void JointStep::forward(const ExecSpace& space, const std::vector<BatchSource>& sources, Sender* onward) {
   for (std::size_t i = 0; i < _updaters.size(); ++i) {
     StageUpdater& updater = *_updaters[i];
     LocalStage& local = updater.local();
-    const StageBatch batch = sources[i]->next(space);
+    const StageBatch batch = sources[i](space);
     _passes[i] = trainingPass(_context.config, _context.grid, updater.step());
     _inputs[i] = batch.in;
     local.stage.forward(space, _passes[i], batch.in, local.tape);

@@ -20,12 +20,11 @@ class JointStep {
   /// Is step `number`, counted from 1, such a step?
   static bool due(const StrategySection& strategy, std::int64_t number);
   /// Takes the step: `sources` has one source for each stage of this rank, `onward` is null on the last rank.
-  void run(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources, Sender* onward);
+  void run(const ExecSpace& space, const std::vector<BatchSource>& sources, Sender* onward);
   void finish(); ///< after the last step: waits until all gradients have been received
 
  private:
-  void forward(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,
-               Sender* onward);
+  void forward(const ExecSpace& space, const std::vector<BatchSource>& sources, Sender* onward);
   void backward(const ExecSpace& space);
   TypedMatrix inputGradient(std::size_t stage) const;
 

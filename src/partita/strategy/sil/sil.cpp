@@ -72,18 +72,18 @@ std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std:
       largestShare(_context.config.training.batch, _context.grid.replicas()), _context.config.data.prefetch);
 }
 
-std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) {
+BatchSource SilTraining::makeTogetherSource(std::size_t local) {
   const Stage& stage = _context.stages[local]->stage;
   const StagePlan& plan = stage.plan();
   const StrategySection& strategy = _context.config.strategy;
   const Grid& grid = _context.grid;
-  if (plan.first()) return std::make_unique<ReaderSource>(makeReader(&_training_rows, _context.start.step));
+  if (plan.first()) return readerSource(makeReader(&_training_rows, _context.start.step));
   const std::int64_t first = _context.start.step;
   auto labels = makeReader(nullptr, first);
   const std::int64_t capacity = largestShare(_context.config.training.batch, grid.replicas());
   if (strategy.sil.input == StageInput::free) {
     const std::int64_t batch = _context.config.training.batch;
-    return std::make_unique<SyntheticSource>(
+    return SyntheticSource(
         labelsOfCut(_context.config, _context.sets.classes, plan.inputs() / plan.positions, plan.index - 1,
                     layoutOf(plan.layers.front().in)),
         std::move(labels), mixesLabels(strategy.sil), strategy.sil.noise, _context.seed(), plan.index,
@@ -91,20 +91,20 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
                                plan.positions},
         capacity);
   }
-  if (local > 0) return std::make_unique<HandedSource>(*_context.stages[local - 1], std::move(labels));
+  if (local > 0) return handedSource(*_context.stages[local - 1], std::move(labels));
   const Channel from =
       grid.channel(grid.chain(), grid.group() - 1, Tag::relay, waits::activations, stage.inputPrecision());
-  return std::make_unique<ReceivedSource>(std::make_unique<Receiver>(from, capacity, plan.inputs(),
-                                                                     strategy.queue,
-                                                                     _context.length.steps - first),
-                                          std::move(labels));
+  return receivedSource(std::make_shared<Receiver>(from, capacity, plan.inputs(), strategy.queue,
+                                                   _context.length.steps - first),
+                        std::move(labels));
 }
 
-void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward) {
+void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, const BatchSource& source,
+                       Sender* onward) {
   alive();
   LocalStage& local = trainer.local();
   const bool relays = _context.config.strategy.sil.input == StageInput::relay;
-  const StageBatch batch = source.next(space);
+  const StageBatch batch = source(space);
   trainer.step(space, batch.in, batch.targets, [&] {
     if (relays) local.encode(space, {}, local.tape);
     // Before the update, so that it travels while this stage learns.
@@ -141,7 +141,7 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
   const StrategySection& strategy = _context.config.strategy;
   const std::size_t count = _context.stages.size();
   std::vector<std::unique_ptr<StageTrainer>> trainers;
-  std::vector<std::unique_ptr<BatchSource>> sources;
+  std::vector<BatchSource> sources;
   std::vector<StageUpdater*> updaters;
   for (std::size_t i = 0; i < count; ++i) {
     trainers.push_back(makeTrainer(*_context.stages[i]));
@@ -163,7 +163,7 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
       joint->run(space, sources, sender.get());
     } else {
       for (std::size_t i = 0; i < count; ++i)
-        step(space, *trainers[i], *sources[i], i + 1 == count ? sender.get() : nullptr);
+        step(space, *trainers[i], sources[i], i + 1 == count ? sender.get() : nullptr);
     }
     for (StageUpdater* updater : updaters) report(space, *updater, at);
     copies.afterStep(space, at.step);
@@ -245,7 +245,7 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
   LocalStage& local = *_context.stages[static_cast<std::size_t>(stage - grid.firstStage())];
   const auto trainer = makeTrainer(local);
   beginTraining(space, trainer->updater(), stage == _context.start.stage);
-  std::unique_ptr<BatchSource> source;
+  BatchSource source;
   const std::int64_t streamed = stage == 0 || first > 0 ? first : std::min(length.steps, length.per_epoch);
   if (stage > 0 && first == 0) {
     _cache = makeCache(local.stage);
@@ -255,11 +255,11 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
   bool done = true;
   for (Position at{RunPhase::training, stage, first}; done && at.step < length.steps;) {
     if (at.step == streamed) {
-      source.reset(); // before the buffers of the next are allocated
-      source = std::make_unique<ReaderSource>(makeReader(spilled, streamed));
+      source = nullptr; // before the buffers of the next are allocated
+      source = readerSource(makeReader(spilled, streamed));
     }
     ++at.step;
-    step(space, *trainer, *source, nullptr);
+    step(space, *trainer, source, nullptr);
     report(space, trainer->updater(), at);
     // Takes the rows that no batch of the first epoch contained. This precedes the evaluation, which the
     // feeding rank joins only after it has sent them all.

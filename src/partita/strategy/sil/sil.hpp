@@ -32,7 +32,7 @@ class SilTraining final : public Strategy {
   void remakeInputs(const ExecSpace& space, int stage, std::int64_t steps);
   std::unique_ptr<Sender> makeSender();
   std::unique_ptr<ActivationCache> makeCache(const Stage& stage) const;
-  void step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward);
+  void step(const ExecSpace& space, StageTrainer& trainer, const BatchSource& source, Sender* onward);
   void report(const ExecSpace& space, StageUpdater& updater, const Position& position);
   bool afterStep(const ExecSpace& space, const Position& position, int trained,
                  const std::vector<StageUpdater*>& updaters);
@@ -41,7 +41,7 @@ class SilTraining final : public Strategy {
   bool beginTraining(const ExecSpace& space, StageUpdater& updater, bool resumed);
   /// Batches of the training set from number `first` to the last one of the run.
   std::unique_ptr<BatchReader> makeReader(const RowSource* rows, std::int64_t first) const;
-  std::unique_ptr<BatchSource> makeTogetherSource(std::size_t local);
+  BatchSource makeTogetherSource(std::size_t local);
 
   RunContext _context;
   FeatureRows _features;                   ///< what a finished stage computes its outputs from

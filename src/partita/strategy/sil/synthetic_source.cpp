@@ -53,11 +53,11 @@ struct MixtureLogits {
 
 } // namespace
 
-SyntheticSource::SyntheticSource(const SilLabels& labels, std::unique_ptr<BatchReader> classes, bool mixture,
+SyntheticSource::SyntheticSource(const SilLabels& labels, std::shared_ptr<BatchReader> classes, bool mixture,
                                  double noise, std::uint64_t seed, int stage, Place place,
                                  std::int64_t capacity)
     : _labels(labels), _classes(std::move(classes)), _mixture(mixture), _noise(noise), _seed(seed),
-      _stage(stage), _place(place), _step(place.step),
+      _stage(stage), _place(place),
       _in(makeMatrix("partita::SyntheticSource::in", capacity * place.positions, labels.width())),
       _posterior(makeMatrix("partita::SyntheticSource::posterior", mixture ? capacity * place.positions : 0,
                             labels.classes())) {}
@@ -67,10 +67,10 @@ Matrix SyntheticSource::asSamples(const Matrix& in) const {
   return Matrix(in.data(), in.extent(0) / positions, in.extent(1) * positions);
 }
 
-StageBatch SyntheticSource::next(const ExecSpace& space) {
+StageBatch SyntheticSource::operator()(const ExecSpace& space) {
   const Labels classes = _classes->next(space).labels;
   const StageBatch batch = _mixture ? mixed(space, classes) : noisy(space, classes);
-  ++_step;
+  ++_place.step;
   return batch;
 }
 

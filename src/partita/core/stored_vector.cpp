@@ -143,7 +143,7 @@ StoredVector::HostSpan StoredVector::part(std::int64_t begin, std::int64_t count
 
 void StoredVector::load(const ExecSpace& space, std::int64_t begin, const Vector& to) const {
   if (!offloaded()) {
-    Kokkos::deep_copy(space, to, Vector(_device.data() + begin, to.size()));
+    Kokkos::deep_copy(space, to, subvector(_device, begin, to.size()));
     return;
   }
   if (device_is_host && _in_file) { // possibly on a thread unknown to Kokkos
@@ -155,7 +155,7 @@ void StoredVector::load(const ExecSpace& space, std::int64_t begin, const Vector
 
 void StoredVector::save(const ExecSpace& space, std::int64_t begin, const Vector& from) const {
   if (!offloaded()) {
-    Kokkos::deep_copy(space, Vector(_device.data() + begin, from.size()), from);
+    Kokkos::deep_copy(space, subvector(_device, begin, from.size()), from);
     return;
   }
   if (device_is_host && _in_file) {
@@ -167,7 +167,7 @@ void StoredVector::save(const ExecSpace& space, std::int64_t begin, const Vector
 
 void StoredVector::copyOut(const ExecSpace& space, std::int64_t begin, std::int64_t count, Real* to) const {
   const std::size_t values = count;
-  if (!offloaded()) Kokkos::deep_copy(space, Outside(to, values), Vector(_device.data() + begin, values));
+  if (!offloaded()) Kokkos::deep_copy(space, Outside(to, values), subvector(_device, begin, values));
   fence(space, "partita::StoredVector::copyOut");
   if (offloaded()) std::memcpy(to, part(begin, count).data(), values * sizeof(Real));
 }

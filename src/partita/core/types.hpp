@@ -116,6 +116,11 @@ inline Matrix rowsFrom(const Matrix& matrix, std::int64_t first, std::int64_t ro
   return Matrix(matrix.data() + first * width, rows, width);
 }
 
+/// Values [begin, begin + size) of a vector, without a copy.
+inline Vector subvector(const Vector& values, std::int64_t begin, std::int64_t size) {
+  return Vector(values.data() + begin, size);
+}
+
 /// body(first, count) for at most `at_once` of the rows at a time.
 template <class Body>
 void eachRows(std::int64_t rows, std::int64_t at_once, const Body& body) {

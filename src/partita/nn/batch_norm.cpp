@@ -27,10 +27,6 @@ JoinedImages joined(std::int64_t rows, std::int64_t places) {
   return {rows / images, places * images};
 }
 
-Vector subvector(const Vector& values, std::int64_t begin, std::int64_t size) {
-  return Vector(values.data() + begin, size);
-}
-
 } // namespace
 
 BatchNorm::BatchNorm(const LayerPlan& plan)

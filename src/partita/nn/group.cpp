@@ -68,9 +68,9 @@ void Group::bind(const LayerNumbers& numbers) {
 }
 
 void Group::bindStatistics(const Vector& statistics) {
-  const std::size_t body = _body.statistics();
-  _body.bindStatistics(Vector(statistics.data(), body));
-  _shortcut.bindStatistics(Vector(statistics.data() + body, _shortcut.statistics()));
+  const std::int64_t body = _body.statistics();
+  _body.bindStatistics(subvector(statistics, 0, body));
+  _shortcut.bindStatistics(subvector(statistics, body, _shortcut.statistics()));
 }
 
 void Group::initialiseStatistics(Real* values) const {

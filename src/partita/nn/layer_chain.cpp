@@ -8,10 +8,6 @@ namespace partita {
 
 namespace {
 
-Vector part(const Vector& values, std::int64_t begin, std::int64_t end) {
-  return Vector(values.data() + begin, end - begin);
-}
-
 /// Adds up values over all parts. Uses the end of the scratch.
 void addParts(const ExecSpace& space, const Pass& pass, const Matrix& values, Travel travel) {
   if (values.size() == 0) return;
@@ -51,7 +47,7 @@ void LayerChain::bind(const LayerNumbers& numbers) {
 /// Where a layer that needs `Real` finds its numbers.
 LayerNumbers LayerChain::copyOf(std::size_t layer) const {
   const std::int64_t size = _begin[layer + 1] - _begin[layer];
-  LayerNumbers copy{part(_numbers.scratch, 0, size), part(_numbers.gradient_scratch, 0, size)};
+  LayerNumbers copy{subvector(_numbers.scratch, 0, size), subvector(_numbers.gradient_scratch, 0, size)};
   copy.exact_in = _numbers.exact_in;
   return copy;
 }
@@ -83,8 +79,10 @@ void LayerChain::pack(const ExecSpace& space, std::size_t layer) const {
 }
 
 void LayerChain::bindStatistics(const Vector& statistics) {
-  for (std::size_t i = 0; i < _layers.size(); ++i)
-    _layers[i]->bindStatistics(part(statistics, _statistics_begin[i], _statistics_begin[i + 1]));
+  for (std::size_t i = 0; i < _layers.size(); ++i) {
+    const std::int64_t begin = _statistics_begin[i];
+    _layers[i]->bindStatistics(subvector(statistics, begin, _statistics_begin[i + 1] - begin));
+  }
 }
 
 void LayerChain::initialiseStatistics(Real* values) const {
@@ -124,7 +122,7 @@ TypedMatrix LayerChain::storedInput(const ExecSpace& space, Pass& pass, const Ty
   PARTITA_REQUIRE(room <= static_cast<std::int64_t>(pass.work.size()), "no scratch to convert an input");
   const TypedMatrix copy(_input, pass.work.data(), in.rows, in.columns);
   copyValues(space, in, copy);
-  pass.work = part(pass.work, room, pass.work.size());
+  pass.work = subvector(pass.work, room, pass.work.size() - room);
   return copy;
 }
 

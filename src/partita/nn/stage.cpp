@@ -83,7 +83,7 @@ void Stage::makeStatistics(const TypedSpan& given) {
   _head.initialiseStatistics(statistics.data() + own);
   StoredVector(_statistics).copyIn(ExecSpace(), statistics.data());
   _chain.bindStatistics(_statistics);
-  _head.bindStatistics(Vector(_statistics.data() + own, static_cast<std::size_t>(all - own)));
+  _head.bindStatistics(subvector(_statistics, own, all - own));
 }
 
 void Stage::makeNumbers(const StageStorage& storage, std::int64_t size, std::int64_t capacity) {

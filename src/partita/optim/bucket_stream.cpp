@@ -9,10 +9,6 @@ namespace partita {
 
 namespace {
 
-Vector front(const Vector& buffer, std::int64_t count) {
-  return Vector(buffer.data(), count);
-}
-
 bool anyInFile(const std::vector<StoredVector>& vectors) {
   return std::any_of(vectors.begin(), vectors.end(),
                      [](const StoredVector& vector) { return vector.inFile(); });
@@ -67,7 +63,7 @@ void BucketStream::load(std::int64_t number) {
   set.saved.holdBack(*_in); // until the buffers are free again
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].offloaded())
-      _in->load(_vectors[i], bucket.begin, front(set.buffers[i], bucket.end - bucket.begin));
+      _in->load(_vectors[i], bucket.begin, subvector(set.buffers[i], 0, bucket.end - bucket.begin));
   }
   set.loaded.set(*_in);
 }
@@ -78,7 +74,7 @@ void BucketStream::save(std::int64_t number) {
   set.worked.holdBack(*_out);
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].offloaded())
-      _out->save(front(set.buffers[i], bucket.end - bucket.begin), _vectors[i], bucket.begin);
+      _out->save(subvector(set.buffers[i], 0, bucket.end - bucket.begin), _vectors[i], bucket.begin);
   }
   set.saved.set(*_out);
 }

@@ -4,7 +4,6 @@
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
-#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/data/load_data.hpp"
@@ -85,17 +84,12 @@ struct AddValues {
 /// Seconds per byte of an addition of vectors larger than any cache, with all ranks at work.
 double secondsPerReducedByte(const ExecSpace& space, const Communicator& world, bool quick) {
   const std::int64_t size = std::int64_t{1} << (quick ? 18 : 24);
-  constexpr int repeats = 7;
   const Vector sum("partita::calibrate::sum", size), other("partita::calibrate::other", size);
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i <= repeats; ++i) {
-    world.barrier();
-    const auto start = Clock::now();
+  const double seconds = leastSeconds(world, [&] {
     forEachValue(space, "partita::calibrate::add", size, AddValues{sum.data(), other.data()});
     fence(space, "partita::calibrate::add");
-    if (i > 0) best = std::min(best, secondsSince(start));
-  }
-  return world.maximum(best) / static_cast<double>(size * static_cast<std::int64_t>(sizeof(Real)));
+  });
+  return seconds / static_cast<double>(size * static_cast<std::int64_t>(sizeof(Real)));
 }
 
 /// FLOP/s of a large product while all ranks compute.

@@ -169,6 +169,18 @@ double secondsOfRanks(const Communicator& world, double seconds, bool oversubscr
   return sums[0] / sums[1];
 }
 
+double leastSeconds(const Communicator& world, const std::function<void()>& body) {
+  constexpr int repeats = 7;
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i <= repeats; ++i) {
+    world.barrier();
+    const auto start = Clock::now();
+    body();
+    if (i > 0) best = std::min(best, secondsSince(start)); // the first one touches the pages
+  }
+  return world.maximum(best);
+}
+
 std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick) {
   const Communicator node = world.node();
   const int size = static_cast<int>(world.maximum(std::int64_t{node.size()}));
@@ -195,23 +207,17 @@ std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Commun
 
 double secondsPerCopiedByte(const ExecSpace& space, const Communicator& world, bool quick) {
   const std::int64_t rows = quick ? 256 : 8192, columns = 1024, own = columns / 2;
-  constexpr int repeats = 7;
   const Matrix all = makeMatrix("partita::calibrate::all", rows, columns),
                part = makeMatrix("partita::calibrate::part", rows, own);
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i <= repeats; ++i) {
-    world.barrier();
-    const auto start = Clock::now();
+  const double seconds = leastSeconds(world, [&] {
     copyColumns(space, all.data(), columns, part.data(), own, rows, own);
     copyColumns(space, part.data(), own, all.data() + own, columns, rows, own);
     fence(space, "partita::calibrate::copy");
-    if (i > 0) best = std::min(best, secondsSince(start));
-  }
-  return world.maximum(best) / static_cast<double>(2 * rows * own * static_cast<std::int64_t>(sizeof(Real)));
+  });
+  return seconds / static_cast<double>(2 * rows * own * static_cast<std::int64_t>(sizeof(Real)));
 }
 
 double offloadBandwidth(const Communicator& world, Offload offload, const std::string& folder, bool quick) {
-  constexpr int repeats = 7;
   constexpr std::int64_t buckets = 4, small = 1 << 16;
   const std::int64_t bucket = quick ? small : OptimiserSection().offload_bucket, size = buckets * bucket;
   std::optional<BucketStream> stream;
@@ -222,18 +228,14 @@ double offloadBandwidth(const Communicator& world, Offload offload, const std::s
     stream.emplace(size, std::vector<StoredVector>{first, second}, bucket);
   });
   const ExecSpace space;
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i <= repeats; ++i) {
-    world.barrier();
-    const auto start = Clock::now();
+  const double seconds = leastSeconds(world, [&] {
     stream->run(space, [](const BucketStream::Bucket&) {});
     fence(space, "partita::calibrate::offload");
-    if (i > 0) best = std::min(best, secondsSince(start)); // the first one touches the pages
-  }
+  });
   const bool overlaps = (offload == Offload::host) != device_is_host;
   const double one_way = 2.0 * static_cast<double>(size * static_cast<std::int64_t>(sizeof(Real))),
                passes = overlaps ? 1.0 + 1.0 / static_cast<double>(buckets) : 2.0;
-  return passes * one_way / world.maximum(best);
+  return passes * one_way / seconds;
 }
 
 double measureOverlap(const ExecSpace& space, const Communicator& world, bool quick) {

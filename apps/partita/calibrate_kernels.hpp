@@ -5,6 +5,7 @@
 #include "partita/core/types.hpp"
 #include "partita/plan/cost/cluster.hpp"
 
+#include <functional>
 #include <vector>
 
 namespace partita {
@@ -44,6 +45,9 @@ double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubs
 /// it; on oversubscribed cores the mean counts, since a rank that waits leaves its core to a slower
 /// one. `seconds` 0: this rank did not compute.
 double secondsOfRanks(const Communicator& world, double seconds, bool oversubscribed);
+
+/// The least seconds of several calls of `body`, which all ranks make at once, on the slowest rank.
+double leastSeconds(const Communicator& world, const std::function<void()>& body);
 
 /// How much longer a product takes with 1, 2, 4, ... and all ranks of a node at work than with one.
 std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick);

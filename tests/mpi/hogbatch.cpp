@@ -126,7 +126,7 @@ TEST_CASE("Exact updates conserve every change; overwriting reports what it lose
     const SharedWindow window(world, SharedModel::bytes(values, world.size()));
     const SharedModel model(window, values, world.size());
     std::vector<Real> own(values), gradient(values);
-    std::int64_t lost = 0;
+    std::int64_t overwritten = 0;
     world.barrier();
     for (std::int64_t round = 0; round < rounds; ++round) {
       const std::int64_t read = model.read(own.data());
@@ -140,7 +140,7 @@ TEST_CASE("Exact updates conserve every change; overwriting reports what it lose
       change.update = SharedUpdate::atomic;
       change.rank = world.rank();
       std::this_thread::yield();
-      lost += model.apply(change, read).lost;
+      overwritten += model.apply(change, read).overwritten;
     }
     world.barrier();
     CHECK(model.version() == rounds * world.size());
@@ -152,13 +152,13 @@ TEST_CASE("Exact updates conserve every change; overwriting reports what it lose
           sum -= static_cast<double>((i + round * (rank + 1)) % 7 - 3);
       missing += std::fabs(sum - static_cast<double>(model.values()[i]));
     }
-    const std::int64_t all_lost = world.total(lost);
+    const std::int64_t all_overwritten = world.total(overwritten);
     if (overwrite && world.size() > 1) {
       // The reverse does not hold: who reads between a change and its number counts it as overwritten.
-      CHECK((missing == 0.0 || all_lost > 0));
+      CHECK((missing == 0.0 || all_overwritten > 0));
     } else {
       CHECK(missing == 0.0);
-      CHECK(all_lost == 0);
+      CHECK(all_overwritten == 0);
     }
     world.barrier();
   }

@@ -37,7 +37,7 @@ struct WorkerCounts {
   std::int64_t updates = 0;                     ///< of the model
   std::int64_t examples = 0, batches = 0;       ///< finished
   std::int64_t dropped = 0;                     ///< updates that were too old
-  std::int64_t lost = 0;                        ///< updates of others that it has overwritten
+  std::int64_t overwritten = 0;                 ///< updates of others
   std::int64_t batch_first = 0, batch_last = 0; ///< samples
   double busy_seconds = 0.0;
   double staleness_sum = 0.0; ///< of all batches, in updates

@@ -119,7 +119,7 @@ std::vector<JsonObject> workerList(const WorkerHistory& history, const std::vect
     object.add("staleness_mean", worker.stalenessMean());
     object.add("staleness_max", worker.staleness_max);
     object.add("dropped", worker.dropped);
-    object.add("lost_updates", worker.lost);
+    object.add("lost_updates", worker.overwritten);
     object.add("given_away", worker.given_away);
     if (worker.isLost()) object.add("lost_step", worker.lost_step);
     if (worker.isLost()) object.add("lost_seconds", worker.lost_seconds);

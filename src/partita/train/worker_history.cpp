@@ -47,8 +47,8 @@ void WorkerHistory::add(double now, const WorkersSnapshot& snapshot) {
     const WorkerCounts& worker = snapshot.workers[i];
     rows << now << ',' << snapshot.step << ',' << worker.rank << ',' << (worker.shared ? "shared" : "replica")
          << ',' << worker.batch_last << ',' << worker.updates << ',' << worker.examples << ',' << share[i]
-         << ',' << working[i] << ',' << worker.stalenessMean() << ',' << worker.dropped << ',' << worker.lost
-         << ',' << worker.given_away << ',';
+         << ',' << working[i] << ',' << worker.stalenessMean() << ',' << worker.dropped << ','
+         << worker.overwritten << ',' << worker.given_away << ',';
     if (worker.isLost()) rows << worker.lost_step;
     rows << '\n';
   }

@@ -176,7 +176,7 @@ void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkR
   totals.examples += order.count;
   totals.updates += counts ? 1 : 0;
   totals.dropped += counts ? 0 : 1;
-  totals.lost += result.applied.lost;
+  totals.overwritten += result.applied.overwritten;
   totals.staleness_sum += static_cast<double>(result.applied.staleness);
   totals.staleness_max = std::max(totals.staleness_max, result.applied.staleness);
   _state.version = std::max(_state.version, result.applied.version + 1);

@@ -42,7 +42,7 @@ void visitWorker(Worker& worker, const Take& take) {
   take(worker.examples);
   take(worker.batches);
   take(worker.dropped);
-  take(worker.lost);
+  take(worker.overwritten);
   take(worker.batch_first);
   take(worker.batch_last);
   take(worker.busy_seconds);

@@ -225,7 +225,7 @@ Applied SharedModel::changed(const ModelChange& change, std::int64_t read) const
   applied.version = __atomic_fetch_add(_version, 1, __ATOMIC_ACQ_REL);
   applied.staleness = applied.version - read; // others may have changed the model meanwhile
   if (change.parameters != nullptr && change.merge == ReplicaMerge::overwrite)
-    applied.lost = applied.version - read;
+    applied.overwritten = applied.version - read;
   return applied;
 }
 

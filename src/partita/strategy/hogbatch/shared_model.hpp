@@ -28,10 +28,10 @@ void changeModel(const ModelChange& change, double rate, Real* model, std::int64
 
 /// What became of a result.
 struct Applied {
-  std::int64_t version = -1;  ///< of the model that was changed; negative: the result was dropped
-  std::int64_t staleness = 0; ///< updates of the model since its gradient's parameters were read
-  std::int64_t lost = 0;      ///< updates of others that were overwritten
-  double rate = 0.0;          ///< including the factor for its staleness
+  std::int64_t version = -1;    ///< of the model that was changed; negative: the result was dropped
+  std::int64_t staleness = 0;   ///< updates of the model since its gradient's parameters were read
+  std::int64_t overwritten = 0; ///< updates of others
+  double rate = 0.0;            ///< including the factor for its staleness
 };
 
 /// The parameters that asynchronous workers train, in memory that all ranks of a node share, and the number

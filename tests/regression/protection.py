@@ -128,7 +128,7 @@ class Outputs(Protected):
                              [])
 
     def test_an_interrupted_output_leaves_nothing(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR2):
             for _ in range(3):  # the evaluation takes some seconds, but this process may be halted for longer
                 code = self.interrupted(number)
                 if code != 0:
@@ -846,6 +846,24 @@ class Disturbed(Protected):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("was moved or removed during the run", result.stderr)
         self.assertEqual(list(self.run_directory.iterdir()), [])
+
+    def test_a_moved_run_leaves_the_file_that_has_the_name_of_its_own(self):
+        """The checkpoint is being written for three seconds while its directory is moved."""
+        process = start("train", self.deck, self.ENDLESS, "checkpoint/every=1", "-d", self.run_directory,
+                        environment=support.with_fault("sync:0:3"))
+        self.addCleanup(process.kill)
+        checkpoints, end = self.run_directory / "checkpoints", time.monotonic() + support.HANGS
+        while not list(checkpoints.glob("*.partial")):
+            self.assertTrue(process.poll() is None and time.monotonic() < end, "no checkpoint")
+            time.sleep(0.001)
+        own = next(checkpoints.glob("*.partial"))
+        self.run_directory.rename(self.folder / "moved")
+        checkpoints.mkdir(parents=True)
+        own.write_text("own")
+        result = self.stop(process, signal.SIGTERM)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("was moved or removed during the run", result.stderr)
+        self.assertEqual(own.read_text(), "own")
 
     def test_a_reader_that_goes(self):
         process = self.begin()

@@ -447,6 +447,15 @@ TEST_CASE("Formatted text has any length", "[config]") {
   CHECK(partita::formatted("%s%d", long_text.c_str(), 7) == long_text + "7");
 }
 
+TEST_CASE("Messages are one line, whatever names they have", "[config]") {
+  CHECK(partita::UserError("no file 'a\nb\x1b[2J'").what() == std::string("no file 'a?b?[2J'"));
+  const std::string long_name(100000, 'x');
+  const std::string message = partita::UserError("no '" + long_name + "' here").messages().front();
+  CHECK(message.size() < 4100);
+  CHECK(message.substr(0, 8) == "no 'xxxx");
+  CHECK(message.substr(message.size() - 6) == "' here");
+}
+
 TEST_CASE("The nearest name forgives a third of the letters, case and swaps", "[config]") {
   const std::vector<std::string> valid{"momentum", "nesterov", "beta1", "beta2"};
   CHECK(partita::nearestName("momnetum", valid) == "momentum");

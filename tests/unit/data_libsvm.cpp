@@ -87,9 +87,10 @@ TEST_CASE("Bad LIBSVM text is named by line and column", "[data]") {
       {"1 1:\n", "f:1:5: expected a value, found nothing"},
       {"1 1:a\n", "f:1:5: expected a value, found 'a'"},
       {"1 1:2x\n", "f:1:3: expected 'index:value', found '1:2x'"},
-      {"1 1:nan\n", "f:1:3: value in '1:nan' is not a finite float"},
-      {"1 1:-inf\n", "not a finite float"},
-      {"1 1:1e39\n", "not a finite float"},
+      {"1 1:nan\n", "f:1:3: value in '1:nan' is not a number from -1.7e38 to 1.7e38"},
+      {"1 1:-inf\n", "is not a number from"},
+      {"1 1:1.8e38\n", "is not a number from"},
+      {"1 1:1e39\n", "is not a number from"},
       {"1 1:1e999\n", "f:1:5: '1e999' is out of range"},
       {"1 1048577:1\n", "f:1:3: feature index in '1048577:1' is larger than 1048576"},
       {"1 99999999999999999999:1\n", "is larger than 1048576"},
@@ -111,7 +112,8 @@ TEST_CASE("Bad pairs of LIBSVM files get one clear line", "[data]") {
              ContainsSubstring("test: label 3 of sample 1 does not occur in the training set"));
   CHECK_THAT(message("# nothing\n", "1 1:1\n", 0), ContainsSubstring("train: contains no samples"));
   CHECK_THAT(message("1 1:1\n", "", 0), ContainsSubstring("test: contains no samples"));
-  CHECK_THAT(message("1\n2\n", "1\n", 0), ContainsSubstring("train: contains labels, but no features"));
+  for (const char* test : {"1\n", "1 1:2\n"})
+    CHECK_THAT(message("1\n2\n", test, 0), ContainsSubstring("train: contains labels, but no features"));
   CHECK_THAT(message("1 1:1\n2 1:1\n3 1:1\n", "1 1:1\n", 2),
              ContainsSubstring("train: 3 distinct labels, but data/classes is 2"));
 }

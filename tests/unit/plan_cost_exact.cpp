@@ -308,6 +308,11 @@ TEST_CASE("Ranks of a pipeline that share a core take turns", "[cost]") {
   // Passes of weeks on a slow machine: turns become longer, or the simulation would never end.
   const std::vector<PipelineStage> slow{{1e15, 1e15, 0.0}, {1e15, 1e15, 0.0}};
   CHECK(pipelineSeconds(slow, 40, scheduled(PipelineSchedule::gpipe), one) == Approx(160e15));
+  // So they do for messages that take as long, copied or not.
+  const std::vector<PipelineStage> copied{{1e-3, 1e-3, 1e15, 1e15}, {1e-3, 1e-3, 0.0}};
+  CHECK(pipelineSeconds(copied, 2, scheduled(PipelineSchedule::one_f_one_b), one) >= 2e15);
+  const std::vector<PipelineStage> sent{{1.0, 1.0, 1e18, 0.0}, {1.0, 1.0, 0.0}};
+  CHECK(pipelineSeconds(sent, 2, scheduled(PipelineSchedule::one_f_one_b), one) >= 2e18);
   // A core for each rank changes nothing.
   CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), {{}, 2}) ==
         pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe)));

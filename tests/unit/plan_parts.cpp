@@ -114,6 +114,13 @@ TEST_CASE("Exchanges stand between the layers of a part", "[plan][parts]") {
                                                                "gather"});
   CHECK(typesOf(Divided(images, "channel", 2).part(0)) ==
         Types{"conv2d", "slice", "conv2d", "batch-norm", "max-pool", "flatten", "slice", "dense"});
+  // The embedding is the first layer with parameters, wherever the network is cut.
+  const std::string words =
+      "{type='embedding',units=4,positions=true},{type='flatten'},{type='dense',units=8},"
+      "{type='dense'}";
+  CHECK(typesOf(Divided(words, "channel", 2).part(0)) ==
+        Types{"embedding", "flatten", "slice", "dense", "slice", "dense"});
+  CHECK(typesOf(Divided(words, "channel", 2, 2).part(0, 1)).front() == "slice");
   // 8 channels in, 12 out: gathering the inputs moves less than adding up the outputs.
   CHECK(typesOf(Divided(images, "grid", 2).part(0)) ==
         Types{"conv2d", "gather", "conv2d", "batch-norm", "max-pool", "flatten", "dense"});

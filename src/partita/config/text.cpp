@@ -1,5 +1,7 @@
 #include "partita/config/text.hpp"
 
+#include "partita/config/files.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -97,6 +99,16 @@ std::string joined(const std::vector<std::int64_t>& numbers, const std::string& 
   words.reserve(numbers.size());
   for (const std::int64_t number : numbers) words.push_back(std::to_string(number));
   return joined(words, between);
+}
+
+std::string asLine(const std::string& text) {
+  constexpr std::size_t most = 4000;
+  std::string line = text;
+  if (line.size() > most)
+    line = validUtf8(line.substr(0, most / 2) + " [...] " + line.substr(line.size() - most / 2));
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  return line;
 }
 
 std::string counted(std::int64_t count, const std::string& noun) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "partita/config/text.hpp"
+
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -11,10 +13,11 @@ namespace partita {
 /// core/error.hpp.
 class UserError : public std::runtime_error {
  public:
-  explicit UserError(const std::string& message) : std::runtime_error(message), _messages{message} {}
-  explicit UserError(std::vector<std::string> messages)
-      : std::runtime_error(messages.empty() ? std::string{} : messages.front()),
-        _messages(std::move(messages)) {}
+  explicit UserError(const std::string& message) : UserError(std::vector<std::string>{message}) {}
+  explicit UserError(const std::vector<std::string>& messages)
+      : std::runtime_error(messages.empty() ? std::string{} : asLine(messages.front())) {
+    for (const std::string& message : messages) _messages.push_back(asLine(message));
+  }
 
   /// All mistakes found, in the order of their place in the deck.
   const std::vector<std::string>& messages() const { return _messages; }

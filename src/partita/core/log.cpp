@@ -74,8 +74,8 @@ std::string Log::failure() {
 }
 
 void Log::warning(const std::string& line) {
-  complain("warning", line);
-  if (kept_warnings.size() < most_warnings) kept_warnings.push_back(line);
+  complain("warning", asLine(line));
+  if (kept_warnings.size() < most_warnings) kept_warnings.push_back(asLine(line));
 }
 
 std::vector<std::string> Log::warnings() {

@@ -4,12 +4,20 @@
 #include "partita/plan/shape.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 namespace partita {
+
+/// Can this be the value of a feature? The difference of two values must be finite, so NaN, infinity and
+/// values beyond 1.7e38 cannot.
+inline bool isFeatureValue(float value) {
+  return std::abs(value) <= std::numeric_limits<float>::max() / 2;
+}
 
 /// Rows of which only some values are stored; the others are zero. Columns of a row ascend.
 struct SparseRows {

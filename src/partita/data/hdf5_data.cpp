@@ -155,9 +155,9 @@ Samples readFeatures(const Table& table, std::size_t rows, std::size_t width) {
   if (table.bytes) return Samples(width, readRows<std::uint8_t>(table, rows, width, H5T_NATIVE_UINT8));
   std::vector<float> values = readRows<float>(table, rows, width, H5T_NATIVE_FLOAT);
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
+    if (!isFeatureValue(values[i]))
       throw UserError(table.place + ": feature " + std::to_string(i % width) + " of sample " +
-                      std::to_string(i / width) + " is not a finite float");
+                      std::to_string(i / width) + " is not a number from -1.7e38 to 1.7e38");
   return Samples(width, std::move(values));
 }
 

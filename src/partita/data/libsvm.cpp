@@ -69,7 +69,8 @@ class Parser {
     _at = stop + 1;
     const auto value = static_cast<float>(parseReal("a value"));
     if (!atTokenEnd()) fail(start, "expected 'index:value', found " + token(start));
-    if (!std::isfinite(value)) fail(start, "value in " + token(start) + " is not a finite float");
+    if (!isFeatureValue(value))
+      fail(start, "value in " + token(start) + " is not a number from -1.7e38 to 1.7e38");
     _out.rows.columns.push_back(static_cast<std::uint32_t>(index - 1));
     _out.rows.values.push_back(value);
     _out.width = std::max<std::size_t>(_out.width, index);
@@ -177,7 +178,8 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
   const bool tested = !section.test_file.empty();
   LibsvmFile test = tested ? readFile(dataPath(section, section.test_file)) : LibsvmFile{};
   std::size_t width = std::max(train.text.width, test.text.width);
-  if (width == 0) throw UserError(train.name + ": contains labels, but no features");
+  if (width == 0 || (trained == nullptr && train.text.width == 0))
+    throw UserError(train.name + ": contains labels, but no features");
   if (trained != nullptr) {
     for (const LibsvmFile* const file : {&train, &test})
       if (file->text.width > trained->width()) failWidth(file->name, file->text.width, *trained);

@@ -1,8 +1,10 @@
 #include "partita/io/write_run_file.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/error.hpp"
+#include "partita/core/log.hpp"
 #include "partita/data/hdf5.hpp"
 #include "partita/io/compressed_tensors.hpp"
 #include "partita/io/new_run_file.hpp"
@@ -11,10 +13,12 @@
 #include "partita/io/write_progress.hpp"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 namespace partita {
 
@@ -72,16 +76,36 @@ void checkFreeSpace(const std::string& path, const RunFileContent& content) {
   if (statvfs(fs::path(path).parent_path().string().c_str(), &disk) != 0) return; // creating it will fail
   const auto available = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   if (available < static_cast<double>(bytes))
-    throw SystemError(path + ": the disk is full (" + std::to_string(bytes / 1000000) + " MB is needed, " +
-                      std::to_string(static_cast<std::int64_t>(available / 1e6)) + " MB is free)");
+    throw SystemError(path + ": the disk is full (" + formatBytes(static_cast<double>(bytes)) +
+                      " is needed, " + formatBytes(available) + " is free)");
 }
 
-/// Removes a file that may still be open somewhere; truncating it frees its disk space at once.
-void removeOpenFile(const std::string& path) {
-  std::error_code ignored;
-  fs::resize_file(path, 0, ignored);
-  fs::remove(path, ignored);
-}
+/// The file that this call has created, which another program may move, or replace by a file of its own.
+class CreatedFile {
+ public:
+  explicit CreatedFile(const std::string& path) : _path(path) {}
+  ~CreatedFile() {
+    if (_file >= 0) ::close(_file);
+  }
+  CreatedFile(const CreatedFile&) = delete;
+  CreatedFile& operator=(const CreatedFile&) = delete;
+
+  void exists() { _file = ::open(_path.c_str(), O_RDONLY | O_CLOEXEC); }
+  void requireHere() const {
+    if (!leadsTo(_path, _file)) throw SystemError(_path + ": was moved or replaced while it was written");
+  }
+  /// Truncates the file first, which frees its disk space at once even if it is still open somewhere.
+  void remove() const {
+    std::error_code ignored;
+    if (_file < 0 || !leadsTo(_path, _file)) return;
+    fs::resize_file(_path, 0, ignored);
+    fs::remove(_path, ignored);
+  }
+
+ private:
+  const std::string& _path;
+  int _file = -1;
+};
 
 void markComplete(const std::string& path) {
   {
@@ -113,7 +137,7 @@ std::vector<bool> findDivided(const Communicator& comm, const RunFileContent& co
 }
 
 void writeSteps(const Communicator& comm, const std::string& path, const RunFileContent& content,
-                int compression) {
+                int compression, CreatedFile& created) {
   const bool first = comm.rank() == 0, open_here = compression == 0 || first;
   const std::vector<bool> divided = findDivided(comm, content);
   collectively(comm, [&] {
@@ -124,6 +148,7 @@ void writeSteps(const Communicator& comm, const std::string& path, const RunFile
     if (!open_here) return;
     file = compression == 0 ? std::make_unique<NewRunFile>(comm, path, content)
                             : std::make_unique<NewRunFile>(path, content, compression);
+    if (first) created.exists();
   });
   std::vector<std::uint32_t> checksums;
   collectively(comm, [&] {
@@ -137,7 +162,9 @@ void writeSteps(const Communicator& comm, const std::string& path, const RunFile
   });
   collectively(comm, [&] { syncFile(path); }); // each node has its own page cache
   collectively(comm, [&] {
-    if (first) markComplete(path);
+    if (!first) return;
+    created.requireHere();
+    markComplete(path);
   });
 }
 
@@ -146,10 +173,11 @@ void writeSteps(const Communicator& comm, const std::string& path, const RunFile
 void writeRunFile(const Communicator& comm, const std::string& path, const RunFileContent& content,
                   int compression) {
   const Hdf5Silence silence;
+  CreatedFile created(path);
   try {
-    writeSteps(comm, path, content, compression);
+    writeSteps(comm, path, content, compression, created);
   } catch (const UserError&) {
-    if (comm.rank() == 0) removeOpenFile(path);
+    created.remove();
     throw;
   }
 }

@@ -54,14 +54,17 @@ class Simulation {
       : _stages(stages), _slowdowns(sharing.slowdowns), _factor(factor),
         _cores(sharing.at_once > 0 ? sharing.at_once : stages.size()) {
     const int count = static_cast<int>(stages.size());
-    double work = 0.0;
+    double work = 0.0, messages = 0.0;
     for (int i = 0; i < count; ++i) {
       _ranks.emplace_back(ScheduleRule(strategy, i, count, segments),
                           static_cast<std::size_t>(i) % _cores.size(), segments, i == 0);
-      work += static_cast<double>(segments) * (stages[i].forward + stages[i].backward);
+      const auto passes = static_cast<double>(segments);
+      work += passes * (stages[i].forward + stages[i].backward + 2.0 * stages[i].copying);
+      messages += passes * 2.0 * stages[i].message;
     }
     constexpr double most_turns = 1e5; // more would change little, and take long to simulate
-    _turn = std::max(time_slice, work / most_turns);
+    constexpr double rounding = 1e-12; // a turn must be long enough to be added to the time of the batch
+    _turn = std::max({time_slice, work / most_turns, rounding * (work + messages)});
   }
 
   double run() {

@@ -13,6 +13,21 @@ namespace partita {
 namespace {
 
 constexpr double clearly = 0.999; // otherwise fewer replicas, microbatches and stages win
+constexpr std::int64_t most_layers = 1024;
+
+bool begins(const std::vector<LayerCost>& rows, std::size_t i) {
+  return i == 0 || rows[i].index != rows[i - 1].index;
+}
+
+/// The time of a search grows with more than the square of the number.
+void checkLayers(const std::vector<LayerCost>& rows) {
+  std::int64_t layers = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) layers += begins(rows, i) ? 1 : 0;
+  if (layers > most_layers)
+    throw UserError("network/layers: a placement of " + std::to_string(layers) +
+                    " layers would take too long to find; at most " + std::to_string(most_layers) +
+                    " are possible, so put several into one block");
+}
 
 } // namespace
 
@@ -31,9 +46,9 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
     : _model(model), _cluster(cluster), _microbatches(microbatches),
       _number_bytes(static_cast<double>(model.task().program->device().real_bytes)) {
   const std::vector<LayerCost>& rows = model.task().layers;
+  checkLayers(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const bool begins = i == 0 || rows[i].index != rows[i - 1].index;
-    if (i == 0 || (begins && possible(rows[i].index))) {
+    if (i == 0 || (begins(rows, i) && possible(rows[i].index))) {
       _layers.emplace_back();
       _layers.back().first = rows[i].index;
       _layers.back().begin = i;

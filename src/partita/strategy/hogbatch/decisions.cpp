@@ -28,6 +28,7 @@ std::string rowOf(const Decision& d) {
 bool readRow(const std::string& row, Decision& d) {
   constexpr std::int64_t most = 1 << 24; // samples, as strategy/upper; and workers
   std::istringstream in(row);
+  in >> std::noskipws;
   char comma = ',';
   for (std::int64_t* number :
        {&d.number, &d.worker, &d.epoch, &d.first, &d.count, &d.row, &d.total, &d.read, &d.applied}) {

@@ -75,7 +75,7 @@ void chooseSignals(const CLI::App& app, const TrainArguments& train) {
     return;
   }
   std::signal(SIGUSR1, SIG_IGN); // there is no state for a checkpoint
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE, SIGUSR2, SIGALRM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE, SIGUSR2}) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) std::signal(signal, endBySignal);

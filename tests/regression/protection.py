@@ -856,6 +856,7 @@ class Disturbed(Protected):
         while not list(checkpoints.glob("*.partial")):
             self.assertTrue(process.poll() is None and time.monotonic() < end, "no checkpoint")
             time.sleep(0.001)
+        time.sleep(1)  # now all of it is there
         own = next(checkpoints.glob("*.partial"))
         self.run_directory.rename(self.folder / "moved")
         checkpoints.mkdir(parents=True)

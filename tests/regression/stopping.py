@@ -220,7 +220,7 @@ class Stopping(support.RunTest):
 
     def test_infinite_gradient(self):
         """ReLU makes 0 of NaN, so that the loss may stay finite."""
-        values = [[3e38 * (-1) ** (i // 4 + j // 4) if i % 6 == 5 else (i * 7 + j * 3) % 5 for j in range(32)] for i in range(120)]
+        values = [[1.7e38 * (-1) ** (i // 4 + j // 4) if i % 6 == 5 else (i * 7 + j * 3) % 5 for j in range(32)] for i in range(120)]
         rows = [f"{i % 4} " + " ".join(f"{j + 1}:{value}" for j, value in enumerate(row)) for i, row in enumerate(values)]
         self.write("data.svm", "\n".join(rows) + "\n")
         deck = self.write("relu.toml", """[data]

@@ -116,7 +116,7 @@ TEST_CASE("Exchanges stand between the layers of a part", "[plan][parts]") {
         Types{"conv2d", "slice", "conv2d", "batch-norm", "max-pool", "flatten", "slice", "dense"});
   // The embedding is the first layer with parameters, wherever the network is cut.
   const std::string words =
-      "{type='embedding',units=4,positions=true},{type='flatten'},{type='dense',units=8},"
+      "{type='embedding',width=4,positions=true},{type='flatten'},{type='dense',units=8},"
       "{type='dense'}";
   CHECK(typesOf(Divided(words, "channel", 2).part(0)) ==
         Types{"embedding", "flatten", "slice", "dense", "slice", "dense"});

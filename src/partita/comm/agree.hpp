@@ -14,8 +14,8 @@ namespace partita {
 /// A user error known to every rank: rank 0 reports it and all ranks end normally.
 class AgreedError : public UserError {
  public:
-  explicit AgreedError(std::vector<std::string> messages, bool by_system = false)
-      : UserError(std::move(messages)) {
+  explicit AgreedError(const std::vector<std::string>& messages, bool by_system = false)
+      : UserError(messages) {
     _by_system = by_system;
   }
 };

@@ -11,15 +11,6 @@ namespace {
 constexpr std::uint64_t whole_deck = std::uint64_t{1} << 62; // reported after the lines of the deck
 constexpr std::uint64_t first_override = std::uint64_t{1} << 63;
 
-/// Keeps a message on one line, whatever the texts of a deck contain.
-std::string onOneLine(std::string message) {
-  for (char& c : message) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code < 0x20 || code == 0x7F) c = ' ';
-  }
-  return message;
-}
-
 } // namespace
 
 Source Source::deck(const std::string& name) {
@@ -51,7 +42,7 @@ void Diagnostics::error(const Place& place, const std::string& name, const std::
   _failed.insert(name);
   if (full()) return countMore();
   const std::string subject = name.empty() ? "" : name + ": ";
-  _errors.emplace_back(place.order, onOneLine(place.label + ": " + subject + message));
+  _errors.emplace_back(place.order, place.label + ": " + subject + message);
 }
 
 bool Diagnostics::failed(const std::string& name) const {
@@ -73,7 +64,7 @@ void Diagnostics::check(bool holds, const std::vector<std::string>& names, const
   if (full()) return countMore();
   const Place place = blamed == nullptr ? _deck : *blamed;
   const std::string subject = names.front() + ": ";
-  _errors.emplace_back(place.order, onOneLine(place.label + ": " + subject + message));
+  _errors.emplace_back(place.order, place.label + ": " + subject + message);
 }
 
 void Diagnostics::throwIfAny() {

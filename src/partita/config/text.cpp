@@ -107,7 +107,7 @@ std::string asLine(const std::string& text) {
   if (line.size() > most)
     line = validUtf8(line.substr(0, most / 2) + " [...] " + line.substr(line.size() - most / 2));
   std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   return line;
 }
 

@@ -30,7 +30,7 @@ std::string quoted(const std::string& text);
 std::string joined(const std::vector<std::string>& words, const std::string& between);
 std::string joined(const std::vector<std::int64_t>& numbers, const std::string& between);
 
-/// The text as one line of a message, whoever wrote the names in it: control characters become '?', and a
+/// The text as one line of a message, whoever wrote the names in it: control characters become spaces, and a
 /// text of more than 4000 bytes loses its middle.
 std::string asLine(const std::string& text);
 

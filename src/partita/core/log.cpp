@@ -73,9 +73,11 @@ std::string Log::failure() {
   return output_failure != 0 ? std::strerror(output_failure) : "";
 }
 
-void Log::warning(const std::string& line) {
-  complain("warning", asLine(line));
-  if (kept_warnings.size() < most_warnings) kept_warnings.push_back(asLine(line));
+void Log::warning(const std::string& text) {
+  std::vector<std::string> lines = split(text, '\n'); // the watchdog adds a table
+  for (std::string& line : lines) line = asLine(line);
+  complain("warning", joined(lines, "\n"));
+  if (kept_warnings.size() < most_warnings) kept_warnings.push_back(joined(lines, "\n"));
 }
 
 std::vector<std::string> Log::warnings() {

@@ -10,7 +10,7 @@ class Log {
  public:
   static void setRank(int rank);
   static void info(const std::string& line);    ///< standard output
-  static void warning(const std::string& line); ///< standard error, after "warning: "
+  static void warning(const std::string& text); ///< standard error, after "warning: "
   static void error(const std::string& line);   ///< standard error, after "partita: "
   static std::vector<std::string> warnings();   ///< the first hundred of this rank
   /// Redrawn in place on a terminal; in a file, a line of its own, but at most ten per second.

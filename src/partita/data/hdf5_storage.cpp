@@ -1,6 +1,7 @@
 #include "partita/data/hdf5_storage.hpp"
 
 #include "partita/config/files.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 
@@ -130,7 +131,7 @@ std::vector<std::string> filesOfSource(const std::string& source, const std::str
 /// Once, although a rank may read labels alone before it reads everything.
 void warnOfGaps(const std::string& place) {
   for (const std::string& known : Log::warnings())
-    if (known.rfind(place + ": parts of it", 0) == 0) return;
+    if (known.rfind(asLine(place + ": parts of it"), 0) == 0) return;
   Log::warning(place + ": parts of it have never been written, and read as its fill value");
 }
 

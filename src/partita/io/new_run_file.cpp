@@ -1,6 +1,7 @@
 #include "partita/io/new_run_file.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/data/hdf5.hpp"
 #include "partita/io/compressed_tensors.hpp"
@@ -8,6 +9,10 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
+#include <system_error>
+#include <unistd.h>
 
 namespace partita {
 
@@ -42,16 +47,36 @@ UserError notWritten(const std::string& path, const TensorRecord& tensor) {
   return UserError(path + ": cannot write '" + tensor.path() + "' (is the disk full?)");
 }
 
-NewRunFile::NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content)
-    : NewRunFile(&comm, std::move(path), content, 0) {}
+CreatedFile::~CreatedFile() {
+  if (_file >= 0) ::close(_file);
+}
 
-NewRunFile::NewRunFile(std::string path, const RunFileContent& content, int compression)
-    : NewRunFile(nullptr, std::move(path), content, compression) {}
+void CreatedFile::exists() {
+  _file = ::open(_path.c_str(), O_RDONLY | O_CLOEXEC);
+}
+
+void CreatedFile::requireHere() const {
+  if (!leadsTo(_path, _file)) throw SystemError(_path + ": was moved or replaced while it was written");
+}
+
+void CreatedFile::remove() const {
+  std::error_code ignored;
+  if (_file < 0 || !leadsTo(_path, _file)) return;
+  std::filesystem::resize_file(_path, 0, ignored);
+  std::filesystem::remove(_path, ignored);
+}
+
+NewRunFile::NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content,
+                       CreatedFile& created)
+    : NewRunFile(&comm, std::move(path), content, 0, created) {}
+
+NewRunFile::NewRunFile(std::string path, const RunFileContent& content, int compression, CreatedFile& created)
+    : NewRunFile(nullptr, std::move(path), content, compression, created) {}
 
 NewRunFile::NewRunFile(const Communicator* comm, std::string path, const RunFileContent& content,
-                       int compression)
-    : _comm(comm), _path(std::move(path)), _content(content), _compression(compression), _file(create()),
-      _deck_type(textType(content.facts.deck)) {
+                       int compression, CreatedFile& created)
+    : _comm(comm), _path(std::move(path)), _content(content), _compression(compression),
+      _file(create(created)), _deck_type(textType(content.facts.deck)) {
   listSmallDatasets();
   writeFacts();
   if (content.progress) writeProgress(*content.progress);
@@ -59,7 +84,7 @@ NewRunFile::NewRunFile(const Communicator* comm, std::string path, const RunFile
   for (const TensorRecord& tensor : content.tensors) createTensor(tensor);
 }
 
-Hdf5Unclosed NewRunFile::create() const {
+Hdf5Unclosed NewRunFile::create(CreatedFile& created) const {
   const Hdf5List access =
       checkedId<Hdf5List>(H5Pcreate(H5P_FILE_ACCESS), "HDF5 cannot create an access list");
   if (_comm != nullptr)
@@ -68,8 +93,10 @@ Hdf5Unclosed NewRunFile::create() const {
   checkHdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
             "HDF5 cannot set the file format");
   const Hdf5List list = compactList(H5P_FILE_CREATE);
-  return checkedId<Hdf5Unclosed>(H5Fcreate(_path.c_str(), H5F_ACC_TRUNC, list.get(), access.get()),
-                                 failure("cannot be written"));
+  auto file = checkedId<Hdf5Unclosed>(H5Fcreate(_path.c_str(), H5F_ACC_TRUNC, list.get(), access.get()),
+                                      failure("cannot be written"));
+  if (_comm == nullptr || _comm->rank() == 0) created.exists();
+  return file;
 }
 
 void NewRunFile::listSmallDatasets() {

@@ -14,16 +14,39 @@ namespace partita {
 UserError notFinite(const std::string& path, const TensorRecord& tensor);
 UserError notWritten(const std::string& path, const TensorRecord& tensor);
 
+/// The file at a path that this process has created, which another program may move, or replace by a file of
+/// its own. `path` must outlive it.
+class CreatedFile {
+ public:
+  explicit CreatedFile(const std::string& path) : _path(path) {}
+  ~CreatedFile();
+  CreatedFile(const CreatedFile&) = delete;
+  CreatedFile& operator=(const CreatedFile&) = delete;
+
+  void exists(); ///< call immediately after its creation
+  /// Throws SystemError if the path no longer leads to it.
+  void requireHere() const;
+  /// Removes it if it is still there. Truncates it first, which frees its disk space at once even if it is
+  /// open somewhere.
+  void remove() const;
+
+ private:
+  const std::string& _path;
+  int _file = -1;
+};
+
 /// A run file under construction, with all its groups, attributes and data sets. The values of tensors are
 /// written into it (write_run_file.cpp, compressed_tensors.hpp), then it is closed. Every failure throws
 /// UserError; the file then stays open and is unusable.
 ///
 /// Either all ranks of a communicator open the file together, and every function is collective, or one
-/// process opens it alone: HDF5 accepts compressed chunks from several ranks only in collective calls.
+/// process opens it alone: HDF5 accepts compressed chunks from several ranks only in collective calls. Rank 0
+/// notes in `created` that the file exists.
 class NewRunFile {
  public:
-  NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content);
-  NewRunFile(std::string path, const RunFileContent& content, int compression); ///< 0 to 9: level of deflate
+  NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content, CreatedFile& created);
+  /// `compression`: 0 to 9, the level of deflate
+  NewRunFile(std::string path, const RunFileContent& content, int compression, CreatedFile& created);
 
   /// Writes deck, scaling, scores and the like. Not collective: one rank calls it.
   void writeSmall();
@@ -42,8 +65,9 @@ class NewRunFile {
     std::size_t bytes;
   };
 
-  NewRunFile(const Communicator* comm, std::string path, const RunFileContent& content, int compression);
-  Hdf5Unclosed create() const;
+  NewRunFile(const Communicator* comm, std::string path, const RunFileContent& content, int compression,
+             CreatedFile& created);
+  Hdf5Unclosed create(CreatedFile& created) const;
   void listSmallDatasets();
   void writeFacts();
   void writeProgress(const RunProgress& progress);

@@ -1,7 +1,6 @@
 #include "partita/io/write_run_file.hpp"
 
 #include "partita/comm/agree.hpp"
-#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/log.hpp"
@@ -13,12 +12,10 @@
 #include "partita/io/write_progress.hpp"
 
 #include <algorithm>
-#include <fcntl.h>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 namespace partita {
 
@@ -80,33 +77,6 @@ void checkFreeSpace(const std::string& path, const RunFileContent& content) {
                       " is needed, " + formatBytes(available) + " is free)");
 }
 
-/// The file that this call has created, which another program may move, or replace by a file of its own.
-class CreatedFile {
- public:
-  explicit CreatedFile(const std::string& path) : _path(path) {}
-  ~CreatedFile() {
-    if (_file >= 0) ::close(_file);
-  }
-  CreatedFile(const CreatedFile&) = delete;
-  CreatedFile& operator=(const CreatedFile&) = delete;
-
-  void exists() { _file = ::open(_path.c_str(), O_RDONLY | O_CLOEXEC); }
-  void requireHere() const {
-    if (!leadsTo(_path, _file)) throw SystemError(_path + ": was moved or replaced while it was written");
-  }
-  /// Truncates the file first, which frees its disk space at once even if it is still open somewhere.
-  void remove() const {
-    std::error_code ignored;
-    if (_file < 0 || !leadsTo(_path, _file)) return;
-    fs::resize_file(_path, 0, ignored);
-    fs::remove(_path, ignored);
-  }
-
- private:
-  const std::string& _path;
-  int _file = -1;
-};
-
 void markComplete(const std::string& path) {
   {
     const Hdf5File file =
@@ -146,9 +116,8 @@ void writeSteps(const Communicator& comm, const std::string& path, const RunFile
   std::unique_ptr<NewRunFile> file;
   collectively(comm, [&] {
     if (!open_here) return;
-    file = compression == 0 ? std::make_unique<NewRunFile>(comm, path, content)
-                            : std::make_unique<NewRunFile>(path, content, compression);
-    if (first) created.exists();
+    file = compression == 0 ? std::make_unique<NewRunFile>(comm, path, content, created)
+                            : std::make_unique<NewRunFile>(path, content, compression, created);
   });
   std::vector<std::uint32_t> checksums;
   collectively(comm, [&] {

@@ -103,7 +103,8 @@ void LayerDivider::add(PartChain& chain, const std::vector<LayerPlan>& layers, s
   } else if (chain.flow().layout == Layout::channels && layer.rules().channelwise()) {
     chain.addInside(layer);
   } else {
-    if (layer.parameters() > 0) _first = false; // an embedding, for example
+    const bool learns = layer.parameters() > 0 && layer.rules().work() != LayerWork::normalisation;
+    if (learns) _first = false; // an embedding or attention
     chain.addWhole(layer);
   }
 }
@@ -131,7 +132,7 @@ void LayerDivider::addWeights(PartChain& chain, const LayerPlan& layer, bool cha
   switch (_split) {
   case Split::filter:
     return addByOutputs(chain, layer, true);
-  case Split::channel: // the first layer with parameters has few input channels, and is not divided
+  case Split::channel: // the first layer, with few input channels, is not divided
     return first ? chain.addWhole(layer) : addByInputs(chain, layer, wholeFlow(layer.out));
   case Split::grid:
     if (from_channels)

@@ -44,7 +44,8 @@ struct Effort {
   double moved = 0.0; ///< values that other kernels read or write
 
   /// The sum of both in FLOPs: a core computes this many while other kernels read or write one value.
-  /// docs/sil-measurements.md, "Work and speed-up", says how this was measured. Processors differ, but none needs 0.
+  /// docs/sil-measurements.md, "Work and speed-up", says how this was measured. Processors differ, but none
+  /// needs 0.
   static constexpr double flops_per_value = 18.0;
   double total() const { return flops + flops_per_value * moved; }
 

@@ -12,7 +12,6 @@
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/cost/typical.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/plan/strategies/cost_strategy.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/train/banner.hpp"
 
@@ -53,7 +52,7 @@ void checkDecks(const Communicator& world, const std::vector<std::string>& decks
       const Program& program = *plan.task.program;
       const RunConfig deck = effective(program.deck());
       const std::int64_t batch = largestTimedBatch(deck, static_cast<std::int64_t>(plan.sets.train.size()));
-      ProgramRun run = program.run(sectionFor({}, deck.strategy), 1, batch);
+      ProgramRun run = program.whole(batch);
       run.config.checkpoint.every = 0; // timed steps write none
       const double needed = run.memory(), room = std::min(availableMemory(), availableOnNode() / ranks);
       if (needed > room)

@@ -3,6 +3,7 @@
 #include "partita/config/validate.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/running_statistics.hpp"
+#include "partita/plan/strategies/cost_strategy.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -48,6 +49,10 @@ ProgramRun Program::run(const StrategySection& strategy, std::int64_t ranks, std
   run.grid = planGrid(run.config.strategy, run.partition, static_cast<int>(ranks));
   checkStatistics(run.config, run.partition, run.grid);
   return run;
+}
+
+ProgramRun Program::whole(std::int64_t batch) const {
+  return run(sectionFor({}, _deck.strategy), 1, batch);
 }
 
 } // namespace partita

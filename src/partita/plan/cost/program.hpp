@@ -35,6 +35,8 @@ class Program {
     return run(strategy, ranks, _deck.training.batch);
   }
   ProgramRun run(const StrategySection& strategy, std::int64_t ranks, std::int64_t batch) const;
+  /// One rank alone that trains the whole network.
+  ProgramRun whole(std::int64_t batch) const;
 
  private:
   RunConfig _deck;

@@ -1,7 +1,5 @@
 #include "partita/config/text.hpp"
 
-#include "partita/config/files.hpp"
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -104,8 +102,15 @@ std::string joined(const std::vector<std::int64_t>& numbers, const std::string& 
 std::string asLine(const std::string& text) {
   constexpr std::size_t most = 4000;
   std::string line = text;
-  if (line.size() > most)
-    line = validUtf8(line.substr(0, most / 2) + " [...] " + line.substr(line.size() - most / 2));
+  if (line.size() > most) {
+    const auto continues = [&](std::size_t i) {
+      return (static_cast<unsigned char>(line[i]) & 0xC0U) == 0x80U;
+    };
+    std::size_t begin = most / 2, end = line.size() - most / 2; // no letter is cut in two
+    while (begin > 0 && continues(begin)) --begin;
+    while (end < line.size() && continues(end)) ++end;
+    line.replace(begin, end - begin, " [...] ");
+  }
   std::replace_if(
       line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   return line;

@@ -177,8 +177,8 @@ def report(cases, names):
                   + (f"; tau {tau:.2f}" if tau is not None else ""))
         if exact and chosen is not None:
             late = orders[name]["chosen_deck_is_slower_by"] = chosen / min(exact) - 1  # negative: it is faster
-            print(f"{name}: a step of the deck that the planner chooses takes {100 * late:+.1f} % of the time of the "
-                  "fastest exact strategy, more or less")
+            print(f"{name}: a step of the deck that the planner chooses takes {100 * abs(late):.1f} % "
+                  f"{'more' if late > 0 else 'less'} time than that of the fastest exact strategy")
     return {"mean_accuracy": statistics.mean(accuracies), "worst_accuracy": worst.accuracy, "order": orders}
 
 

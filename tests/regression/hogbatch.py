@@ -190,6 +190,8 @@ class Workers(RunOfWorkers):
         self.write("batch.csv", "\n".join(",".join(row) for row in (*rows[:2], [rows[1][0], *rows[2][1:]], *rows[3:])) + "\n")
         self.write("samples.csv", "\n".join(",".join(row) for row in
                                             (*rows[:2], rows[2][:2] + rows[1][2:4] + rows[2][4:], *rows[3:])) + "\n")
+        self.write("blank.csv", "\n".join(",".join(row) for row in (*rows[:2], [*rows[2][:4], rows[2][4] + " ", *rows[2][5:]],
+                                                                    *rows[3:])) + "\n")
         wanted = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
 
         def refused(*words, ranks=1, warnings=0):
@@ -201,6 +203,7 @@ class Workers(RunOfWorkers):
         deck, run_directory = self.folder / "run" / "deck.toml", self.folder / "run"
         self.assertIn("is in the run directory", refused(deck, "--replay", log, "-d", run_directory, "--overwrite"))
         self.assertIn("is not a decisions.csv", refused(deck, "--replay", deck, "-d", run_directory, "--overwrite"))
+        self.assertIn("is not a decision", refused(deck, "--replay", self.folder / "blank.csv"))
         for name in ("batch.csv", "samples.csv"):
             self.assertIn("repeats a batch or samples of update", refused(deck, "--replay", self.folder / name))
         for epochs in (1, 3):

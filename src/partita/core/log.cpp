@@ -76,8 +76,9 @@ std::string Log::failure() {
 void Log::warning(const std::string& text) {
   std::vector<std::string> lines = split(text, '\n'); // the watchdog adds a table
   for (std::string& line : lines) line = asLine(line);
-  complain("warning", joined(lines, "\n"));
-  if (kept_warnings.size() < most_warnings) kept_warnings.push_back(joined(lines, "\n"));
+  const std::string shown = joined(lines, "\n");
+  complain("warning", shown);
+  if (kept_warnings.size() < most_warnings) kept_warnings.push_back(shown);
 }
 
 std::vector<std::string> Log::warnings() {

@@ -42,8 +42,11 @@ BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t bat
   std::vector<std::uint8_t> bytes(16 * batch * 784);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(random.below(i, 256));
   sets.train.features = Samples(784, std::move(bytes));
+  std::vector<std::int32_t> labels;
+  labels.reserve(16 * batch);
   for (std::int64_t i = 0; i < 16 * batch; ++i)
-    sets.train.labels.push_back(static_cast<std::int32_t>(random.below(i, 47)));
+    labels.push_back(static_cast<std::int32_t>(random.below(i, 47)));
+  sets.train.labels = std::move(labels);
   sets.shape = {1, 28, 28};
   sets.classes = 47;
   sets.shift = {127.5F};

@@ -32,7 +32,7 @@ DataSets images(std::size_t samples) {
   std::vector<std::uint8_t> bytes(samples * width);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(1 + i % 251);
   sets.train.features = Samples(width, std::move(bytes));
-  sets.train.labels.assign(samples, 0);
+  sets.train.labels = std::vector<std::int32_t>(samples, 0);
   sets.shape = {channels, rows, columns};
   sets.classes = 1;
   sets.shift = {0.0F};

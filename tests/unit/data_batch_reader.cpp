@@ -3,6 +3,7 @@
 #include "partita/data/order.hpp"
 
 #include <atomic>
+#include <numeric>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -176,7 +177,9 @@ TEST_CASE("What goes wrong while a batch is made arrives with that batch", "[dat
 TEST_CASE("A sample may have a label for each of its positions", "[data]") {
   Dataset set;
   set.labels_per_sample = 3;
-  for (std::int32_t i = 0; i < 21; ++i) set.labels.push_back(i);
+  std::vector<std::int32_t> labels(21);
+  std::iota(labels.begin(), labels.end(), 0);
+  set.labels = labels;
   CHECK(set.size() == 7);
   BatchReader reader(
       nullptr, set,

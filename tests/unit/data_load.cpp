@@ -110,8 +110,10 @@ TEST_CASE("The validation split is seeded, disjoint and outside the standardisat
   CHECK(loadData(section, 1, Need::labels_only).validation.labels == sets.validation.labels);
 
   std::set<std::vector<std::int32_t>> drawn;
-  for (std::uint64_t seed = 0; seed < 5; ++seed)
-    drawn.insert(loadData(section, seed, Need::labels_only).validation.labels);
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    const DataSets split = loadData(section, seed, Need::labels_only);
+    drawn.insert({split.validation.labels.begin(), split.validation.labels.end()});
+  }
   CHECK(drawn.size() > 1);
 }
 

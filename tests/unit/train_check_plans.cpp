@@ -33,8 +33,9 @@ std::string complaint(int ranks, const std::vector<std::string>& overrides) {
   DataSets sets;
   sets.shape = {16};
   sets.train.features = Samples(16, std::vector<std::uint8_t>(512 * 16));
-  sets.train.labels.assign(512, 0);
-  sets.train.labels.back() = 3;
+  std::vector<std::int32_t> labels(512, 0);
+  labels.back() = 3;
+  sets.train.labels = labels;
   const Partition partition = planPartition(config, planNetwork(config.network, {16}, 4), 4);
   return messageOf(
       [&] { checkTraining(config, sets, partition, planGrid(config.strategy, partition, ranks)); });

@@ -145,6 +145,12 @@ int readFailure(const std::string& path) {
   return file.reason();
 }
 
+int allocateBlocks(int file, std::uint64_t from, std::uint64_t bytes) {
+  int error = EINTR; // signals interrupt it on some file systems
+  while (error == EINTR) error = posix_fallocate(file, static_cast<off_t>(from), static_cast<off_t>(bytes));
+  return error;
+}
+
 bool leadsTo(const std::string& path, int descriptor) {
   struct stat by_name {
   }, by_file{};

@@ -1,5 +1,6 @@
 #include "partita/core/stored_vector.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/aligned.hpp"
 #include "partita/core/error.hpp"
@@ -40,21 +41,13 @@ std::string noRoom(std::size_t bytes, const std::string& folder, int reason) {
   return failure("not enough space for " + formatBytes(static_cast<double>(bytes)), folder, reason);
 }
 
-/// Allocates the blocks of a file after the first `from` bytes; returns 0 or an error number. Signals may
-/// interrupt it on some file systems.
-int allocate(int file, std::size_t from, std::size_t bytes) {
-  int error = EINTR;
-  while (error == EINTR) error = posix_fallocate(file, static_cast<off_t>(from), static_cast<off_t>(bytes));
-  return error;
-}
-
 /// Disk space that vectors to come will need: the blocks of a file without a name. A vector has its share of
 /// them as long as it exists.
 class DiskRoom {
  public:
   DiskRoom(std::string folder, std::size_t bytes)
       : _folder(std::move(folder)), _file(makeFile(_folder)), _bytes(bytes) {
-    const int full = allocate(_file, 0, bytes);
+    const int full = allocateBlocks(_file, 0, bytes);
     if (full == 0) return;
     close(_file);
     throw SystemError(noRoom(bytes, _folder, full));
@@ -73,7 +66,7 @@ class DiskRoom {
   /// If another program was faster, the next vector has to find its own space.
   void takeBack(std::size_t share) {
     if (share == 0) return;
-    if (allocate(_file, _bytes, share) == 0) {
+    if (allocateBlocks(_file, _bytes, share) == 0) {
       _bytes += share;
     } else { // it may have got a part, which nobody could use
       std::ignore = ftruncate(_file, static_cast<off_t>(_bytes));
@@ -98,7 +91,7 @@ std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
   std::size_t share = 0;
   if (const auto room = reserved.lock()) share = room->give(folder, bytes);
   const int file = makeFile(folder);
-  const int full = allocate(file, 0, bytes);
+  const int full = allocateBlocks(file, 0, bytes);
   void* memory = full == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   const int reason = errno;
   close(file);

@@ -42,52 +42,54 @@ void affineValues(const SparseRows& rows, std::size_t row, std::size_t first, st
     const std::size_t map = common ? 0 : first + j;
     out[j * step] = affine<Out>(0.0F, shift[map], scale[map]);
   }
-  const auto columns = rows.columns.begin();
-  const auto begin = columns + rows.begin(row), end = columns + rows.end[row];
-  for (auto at = std::lower_bound(begin, end, first); at != end && *at < first + count; ++at) {
+  const std::uint32_t* const columns = rows.columns.begin();
+  const std::uint32_t *const begin = columns + rows.begin(row), *const end = columns + rows.end[row];
+  for (const auto* at = std::lower_bound(begin, end, first); at != end && *at < first + count; ++at) {
     const std::size_t map = common ? 0 : *at;
     out[(*at - first) * step] = affine<Out>(rows.values[at - columns], shift[map], scale[map]);
   }
 }
 
 template <class Value>
-std::vector<Value> selectRows(const std::vector<Value>& in, std::size_t width,
-                              const std::vector<std::size_t>& rows) {
+ConstArray<Value> selectRows(const ConstArray<Value>& in, std::size_t width,
+                             const std::vector<std::size_t>& rows) {
   std::vector<Value> out;
   if (in.empty()) return out;
   out.reserve(rows.size() * width);
   for (const std::size_t row : rows) {
-    const auto first = in.begin() + row * width;
+    const Value* const first = in.begin() + row * width;
     out.insert(out.end(), first, first + width);
   }
   return out;
 }
 
 SparseRows selectRows(const SparseRows& in, const std::vector<std::size_t>& rows) {
-  SparseRows out;
-  if (in.end.empty()) return out;
-  std::size_t values = 0;
-  for (const std::size_t row : rows) values += in.end[row] - in.begin(row);
-  out.end.reserve(rows.size());
-  out.columns.reserve(values);
-  out.values.reserve(values);
+  if (in.end.empty()) return {};
+  std::size_t stored = 0;
+  for (const std::size_t row : rows) stored += in.end[row] - in.begin(row);
+  std::vector<std::size_t> ends;
+  std::vector<std::uint32_t> columns;
+  std::vector<float> values;
+  ends.reserve(rows.size());
+  columns.reserve(stored);
+  values.reserve(stored);
   for (const std::size_t row : rows) {
     const std::size_t begin = in.begin(row), end = in.end[row];
-    out.columns.insert(out.columns.end(), in.columns.begin() + begin, in.columns.begin() + end);
-    out.values.insert(out.values.end(), in.values.begin() + begin, in.values.begin() + end);
-    out.end.push_back(out.values.size());
+    columns.insert(columns.end(), in.columns.begin() + begin, in.columns.begin() + end);
+    values.insert(values.end(), in.values.begin() + begin, in.values.begin() + end);
+    ends.push_back(values.size());
   }
-  return out;
+  return {std::move(ends), std::move(columns), std::move(values)};
 }
 
 } // namespace
 
-Samples::Samples(std::size_t width, std::vector<std::uint8_t> bytes)
+Samples::Samples(std::size_t width, ConstArray<std::uint8_t> bytes)
     : _width(width), _bytes(std::move(bytes)) {
   PARTITA_REQUIRE(width > 0 && _bytes.size() % width == 0, "samples come in whole rows");
 }
 
-Samples::Samples(std::size_t width, std::vector<float> values) : _width(width), _values(std::move(values)) {
+Samples::Samples(std::size_t width, ConstArray<float> values) : _width(width), _values(std::move(values)) {
   PARTITA_REQUIRE(width > 0 && _values.size() % width == 0, "samples come in whole rows");
 }
 
@@ -154,6 +156,10 @@ Samples Samples::select(const std::vector<std::size_t>& rows) const {
   out._values = selectRows(_values, _width, rows);
   out._sparse = selectRows(_sparse, rows);
   return out;
+}
+
+Dataset Dataset::select(const std::vector<std::size_t>& samples) const {
+  return {features.select(samples), selectRows(labels, labels_per_sample, samples), labels_per_sample};
 }
 
 void failWidth(const std::string& file, std::size_t width, const TrainedInput& trained) {

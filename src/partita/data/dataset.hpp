@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
+#include "partita/data/const_array.hpp"
 #include "partita/plan/shape.hpp"
 
 #include <algorithm>
@@ -21,9 +22,9 @@ inline bool isFeatureValue(float value) {
 
 /// Rows of which only some values are stored; the others are zero. Columns of a row ascend.
 struct SparseRows {
-  std::vector<std::size_t> end;       ///< of each row in `columns` and `values`
-  std::vector<std::uint32_t> columns; ///< from 0
-  std::vector<float> values;
+  ConstArray<std::size_t> end;       ///< of each row in `columns` and `values`
+  ConstArray<std::uint32_t> columns; ///< from 0
+  ConstArray<float> values;
 
   std::size_t begin(std::size_t row) const { return row == 0 ? 0 : end[row - 1]; }
   std::size_t bytes() const {
@@ -36,8 +37,8 @@ struct SparseRows {
 class Samples {
  public:
   Samples() = default;
-  Samples(std::size_t width, std::vector<std::uint8_t> bytes);
-  Samples(std::size_t width, std::vector<float> values);
+  Samples(std::size_t width, ConstArray<std::uint8_t> bytes);
+  Samples(std::size_t width, ConstArray<float> values);
   Samples(std::size_t width, SparseRows rows);
 
   std::size_t rows() const {
@@ -70,7 +71,19 @@ class Samples {
   /// prefetchers do not help.
   void prefetchRow(std::size_t row) const;
 
-  Samples select(const std::vector<std::size_t>& rows) const;
+  Samples select(const std::vector<std::size_t>& rows) const; ///< none if there are no samples
+
+  /// Calls visit(number) and visit(array) for all that describes the samples: another process that gets the
+  /// same numbers and arrays has the same samples.
+  template <class Visit>
+  void visitContents(Visit& visit) {
+    visit(_width);
+    visit(_bytes);
+    visit(_values);
+    visit(_sparse.end);
+    visit(_sparse.columns);
+    visit(_sparse.values);
+  }
 
  private:
   template <class Out>
@@ -78,8 +91,8 @@ class Samples {
                      const std::vector<float>& scale, Out* out, std::size_t step) const;
 
   std::size_t _width = 0;
-  std::vector<std::uint8_t> _bytes; ///< one of the three has the samples
-  std::vector<float> _values;
+  ConstArray<std::uint8_t> _bytes; ///< one of the three has the samples
+  ConstArray<float> _values;
   SparseRows _sparse;
 };
 
@@ -87,12 +100,20 @@ class Samples {
 /// empty if only labels were requested.
 struct Dataset {
   Samples features;
-  std::vector<std::int32_t> labels; ///< sample by sample
+  ConstArray<std::int32_t> labels; ///< sample by sample
   std::size_t labels_per_sample = 1;
 
   std::size_t size() const { return labels.size() / labels_per_sample; }
   const std::int32_t* labelsOf(std::size_t sample) const {
     return labels.data() + sample * labels_per_sample;
+  }
+  Dataset select(const std::vector<std::size_t>& samples) const;
+  /// See Samples.
+  template <class Visit>
+  void visitContents(Visit& visit) {
+    features.visitContents(visit);
+    visit(labels);
+    visit(labels_per_sample);
   }
 };
 

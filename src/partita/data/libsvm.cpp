@@ -34,6 +34,7 @@ class Parser {
       if (!atLineEnd()) parseSample();
       nextLine();
     }
+    _out.rows = {std::move(_ends), std::move(_columns), std::move(_values)};
     return std::move(_out);
   }
 
@@ -42,7 +43,7 @@ class Parser {
     _out.labels.push_back(parseLabel());
     std::uint64_t previous = 0;
     for (skipBlanks(); !atLineEnd(); skipBlanks()) previous = parseFeature(previous);
-    _out.rows.end.push_back(_out.rows.values.size());
+    _ends.push_back(_values.size());
   }
 
   std::int32_t parseLabel() {
@@ -71,8 +72,8 @@ class Parser {
     if (!atTokenEnd()) fail(start, "expected 'index:value', found " + token(start));
     if (!isFeatureValue(value))
       fail(start, "value in " + token(start) + " is not a number from -1.7e38 to 1.7e38");
-    _out.rows.columns.push_back(static_cast<std::uint32_t>(index - 1));
-    _out.rows.values.push_back(value);
+    _columns.push_back(static_cast<std::uint32_t>(index - 1));
+    _values.push_back(value);
     _out.width = std::max<std::size_t>(_out.width, index);
     return index;
   }
@@ -119,6 +120,9 @@ class Parser {
   const char* _line_start;
   const std::string& _name;
   std::size_t _line = 1;
+  std::vector<std::size_t> _ends; ///< what becomes the rows of `_out`
+  std::vector<std::uint32_t> _columns;
+  std::vector<float> _values;
   LibsvmText _out;
 };
 
@@ -145,9 +149,9 @@ std::vector<float> withZeros(const SparseRows& rows, std::size_t width) {
 /// The first rows of a file. Moves the rows out of `file`.
 Samples samplesOf(LibsvmFile& file, std::size_t width, std::int64_t limit) {
   SparseRows rows = std::move(file.text.rows);
-  rows.end.resize(keptRows(rows.end.size(), limit));
-  rows.columns.resize(rows.end.back());
-  rows.values.resize(rows.end.back());
+  rows.end = rows.end.first(keptRows(rows.end.size(), limit));
+  rows.columns = rows.columns.first(rows.end.back());
+  rows.values = rows.values.first(rows.end.back());
   const std::uint64_t size = std::uint64_t{rows.end.size()} * width, stored = rows.values.size();
   const std::string sizes = counted(static_cast<std::int64_t>(rows.end.size()), "sample") + " of " +
                             counted(static_cast<std::int64_t>(width), "feature");

@@ -192,16 +192,6 @@ Dataset limited(LoadedSet& set, std::int64_t limit) {
   return {std::move(set.features), std::move(set.labels), set.labels_per_sample};
 }
 
-Dataset selectSamples(const Dataset& from, const std::vector<std::size_t>& rows) {
-  Dataset out;
-  if (from.features.rows() > 0) out.features = from.features.select(rows);
-  out.labels_per_sample = from.labels_per_sample;
-  out.labels.reserve(rows.size() * from.labels_per_sample);
-  for (const std::size_t row : rows)
-    out.labels.insert(out.labels.end(), from.labelsOf(row), from.labelsOf(row) + from.labels_per_sample);
-  return out;
-}
-
 /// Moves a `fraction` of `all` samples, drawn by the seed, from the training set to a new set; both keep the
 /// file's order. `key` is the parameter that requests it, and `draw` distinguishes the draws.
 Dataset splitOff(Dataset& train, double fraction, std::size_t all, const std::string& key, std::uint64_t seed,
@@ -220,8 +210,8 @@ Dataset splitOff(Dataset& train, double fraction, std::size_t all, const std::st
   const auto middle = rows.begin() + held_out;
   std::sort(rows.begin(), middle);
   std::sort(middle, rows.end());
-  Dataset apart = selectSamples(train, {rows.begin(), middle});
-  train = selectSamples(train, {middle, rows.end()});
+  Dataset apart = train.select({rows.begin(), middle});
+  train = train.select({middle, rows.end()});
   return apart;
 }
 
@@ -237,7 +227,7 @@ Dataset firstSamples(Dataset set, std::int64_t limit) {
   if (kept == set.size()) return set;
   std::vector<std::size_t> rows(kept);
   std::iota(rows.begin(), rows.end(), std::size_t{0});
-  return selectSamples(set, rows);
+  return set.select(rows);
 }
 
 /// Splits off the validation set, and a test set if no file provides one.

@@ -12,6 +12,7 @@
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/check_plans.hpp"
+#include "partita/train/node_data.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -130,15 +131,14 @@ void shareKnowledge(const Communicator& world, Plans& plans, std::size_t first) 
 Plans makePlans(const Communicator& world, const RunConfig& config, bool learns, const TrainedInput* trained,
                 Watchdog& watchdog) {
   try {
-    std::unique_ptr<Plans> plans;
     const std::size_t warnings = Log::warnings().size();
-    collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns, trained); });
-    shareKnowledge(world, *plans, warnings);
     const Communicator node = world.node();
-    const RankMemory memory(config, *plans, world, world.size() - node.size());
-    checkMemory(memory, world, node, learns, learns ? needWithLimit(config, *plans, world, memory) : "");
-    plans->offload_room = roomForOffload(config, memory, world);
-    return std::move(*plans);
+    Plans plans(config, world, node, learns, trained);
+    shareKnowledge(world, plans, warnings);
+    const RankMemory memory(config, plans, world, world.size() - node.size());
+    checkMemory(memory, world, node, learns, learns ? needWithLimit(config, plans, world, memory) : "");
+    plans.offload_room = roomForOffload(config, memory, world);
+    return plans;
   } catch (const AgreedError&) {
     watchdog.end(); // all ranks are here, so pending signs are received
     throw;
@@ -187,20 +187,25 @@ Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
 
 } // namespace
 
-Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, const TrainedInput* trained) {
+Plans::Plans(const RunConfig& config, const Communicator& world, const Communicator& node, bool learns,
+             const TrainedInput* trained) {
   const auto seed = static_cast<std::uint64_t>(config.data.seed.value_or(config.run.seed));
+  const auto load = [&](Need need) { return loadData(config.data, seed, need, trained); };
   // The owner of the first stage follows from the network, whose input follows from the data: labels and
   // shapes are loaded first, then the features only where they are needed.
-  sets = loadData(config.data, seed, Need::labels_only, trained);
-  partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes,
-                            sizeof(Real));
-  checkLabels(partition.stages.back().layers.back().out, sets);
-  grid = planGrid(config.strategy, partition, world.size());
-  if (learns) checkTraining(config, sets, partition, grid);
-  if (grid.ownsStages(world.rank()) && grid.group(world.rank()) == 0) {
-    sets = {}; // makes room
-    sets = loadData(config.data, seed, Need::everything, trained);
-  }
+  sets = loadOnNode(world, &node, [&] { return load(Need::labels_only); });
+  collectively(world, [&] {
+    partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes,
+                              sizeof(Real));
+    checkLabels(partition.stages.back().layers.back().out, sets);
+    grid = planGrid(config.strategy, partition, world.size());
+    if (learns) checkTraining(config, sets, partition, grid);
+  });
+  const bool first_stage = grid.ownsStages(world.rank()) && grid.group(world.rank()) == 0;
+  if (first_stage) sets = {}; // makes room
+  const Communicator alike = node.split(first_stage ? 1 : 0, node.rank());
+  DataSets whole = loadOnNode(world, first_stage ? &alike : nullptr, [&] { return load(Need::everything); });
+  if (first_stage) sets = std::move(whole);
 }
 
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch,

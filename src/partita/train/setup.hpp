@@ -11,10 +11,12 @@ namespace partita {
 /// costs time; on devices, the deck itself. Collective.
 RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world);
 
-/// The plans that follow from deck and data, before ranks communicate.
+/// The plans that follow from deck and data.
 struct Plans {
-  /// `learns`: the training set must fit the grid. `trained`: see loadData. Throws UserError.
-  Plans(const RunConfig& config, const Communicator& world, bool learns, const TrainedInput* trained);
+  /// `node`: the ranks of `world` on this node. `learns`: the training set must fit the grid. `trained`: see
+  /// loadData. Collective; throws AgreedError.
+  Plans(const RunConfig& config, const Communicator& world, const Communicator& node, bool learns,
+        const TrainedInput* trained);
 
   DataSets sets;
   Partition partition;

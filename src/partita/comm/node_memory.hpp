@@ -1,0 +1,24 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace partita {
+
+/// Memory that ranks of one node share and none of them changes.
+struct NodeMemory {
+  std::shared_ptr<const void> values; ///< null on every rank if the system cannot share it
+  std::string failure;                ///< then, on every rank: why
+};
+
+/// `bytes` bytes, the same number on all ranks, which `fill` writes on the first one. Unlike a window of MPI,
+/// it is released by each rank alone, also if others have died, and a lack of space is known before it is
+/// used. It has a name in the system until all ranks have found it, so that nothing remains of a job that is
+/// killed later. Collective over ranks of one node.
+NodeMemory shareOnNode(const Communicator& node, std::uint64_t bytes, const std::function<void(void*)>& fill);
+
+} // namespace partita

@@ -1,0 +1,128 @@
+#include "partita/train/node_data.hpp"
+
+#include "partita/comm/agree.hpp"
+#include "partita/comm/node_memory.hpp"
+#include "partita/core/available_memory.hpp"
+#include "partita/core/log.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace partita {
+
+namespace {
+
+using Numbers = std::vector<std::uint64_t>;
+
+template <class Visit>
+void visitSets(DataSets& sets, Visit& visit) {
+  for (Dataset* const set : {&sets.train, &sets.validation, &sets.test}) set->visitContents(visit);
+}
+
+/// Takes the place of an array in memory that holds one after another: returns its offset.
+std::uint64_t takePlace(std::uint64_t& end, std::uint64_t bytes) {
+  constexpr std::uint64_t alignment = 128; // bytes
+  const std::uint64_t begin = end;
+  end += (bytes + alignment - 1) / alignment * alignment;
+  return begin;
+}
+
+/// Lists the numbers of sets and the sizes of their arrays, and counts the bytes of these.
+struct Describe {
+  Numbers numbers{};
+  std::uint64_t bytes = 0;
+
+  void operator()(std::size_t number) { numbers.push_back(number); }
+  template <class T>
+  void operator()(const ConstArray<T>& array) {
+    numbers.push_back(array.size());
+    takePlace(bytes, array.size() * sizeof(T));
+  }
+};
+
+/// Copies the arrays of sets to `memory`.
+struct CopyOut {
+  char* memory;
+  std::uint64_t end = 0;
+
+  void operator()(std::size_t /*number*/) {}
+  template <class T>
+  void operator()(const ConstArray<T>& array) {
+    const std::uint64_t bytes = array.size() * sizeof(T), begin = takePlace(end, bytes);
+    if (bytes > 0) std::memcpy(memory + begin, array.data(), bytes);
+  }
+};
+
+/// Replaces the contents of sets by those that were described and copied.
+struct Replace {
+  const std::uint64_t* next; ///< of the numbers
+  std::shared_ptr<const void> memory;
+  std::uint64_t end = 0;
+
+  void operator()(std::size_t& number) { number = *next++; }
+  template <class T>
+  void operator()(ConstArray<T>& array) {
+    const std::uint64_t count = *next++, begin = takePlace(end, count * sizeof(T));
+    const void* const values = static_cast<const char*>(memory.get()) + begin;
+    array = ConstArray<T>(memory, static_cast<const T*>(values), count);
+  }
+};
+
+/// What `fill` writes on the first rank, in memory of each rank.
+std::shared_ptr<const void> copyToEach(const Communicator& ranks, std::uint64_t bytes,
+                                       const std::function<void(void*)>& fill) {
+  auto words = std::make_shared<Numbers>((bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+  if (ranks.rank() == 0) fill(words->data());
+  broadcast(ranks, *words);
+  return {words, words->data()};
+}
+
+} // namespace
+
+DataSets loadOnNode(const Communicator& world, const Communicator* sharing,
+                    const std::function<DataSets()>& load) {
+  DataSets sets;
+  const bool loads = sharing != nullptr && sharing->rank() == 0;
+  collectively(world, [&] {
+    if (loads) sets = load();
+  });
+  const bool shares = sharing != nullptr && sharing->size() > 1;
+  Describe contents;
+  NodeMemory memory;
+  const auto fill = [&](void* to) {
+    CopyOut copy{static_cast<char*>(to)};
+    visitSets(sets, copy);
+  };
+  if (shares) {
+    visitSets(sets, contents);
+    broadcast(*sharing, contents.numbers);
+    contents.bytes = static_cast<std::uint64_t>(sharing->maximum(static_cast<std::int64_t>(contents.bytes)));
+    memory = shareOnNode(*sharing, contents.bytes, fill);
+  }
+  const bool copies = shares && memory.values == nullptr;
+  collectively(world, [&] {
+    if (copies && loads)
+      requireMemory(static_cast<double>(contents.bytes) * sharing->size(),
+                    "a copy of the data for each rank");
+  });
+  if (!shares) return sets;
+  if (copies) memory.values = copyToEach(*sharing, contents.bytes, fill);
+  Replace replace{contents.numbers.data(), memory.values};
+  visitSets(sets, replace);
+  broadcast(*sharing, sets.shape);
+  broadcast(*sharing, sets.shift);
+  broadcast(*sharing, sets.scale);
+  broadcast(*sharing, sets.label_values);
+  sets.classes = sharing->maximum(sets.classes);
+  if (copies && sets.train.features.rows() > 0)
+    Log::warning("the ranks of a node cannot share memory (" + memory.failure +
+                 "): each holds a copy of the " + "data, " +
+                 formatBytes(static_cast<double>(contents.bytes)));
+  return sets;
+}
+
+} // namespace partita

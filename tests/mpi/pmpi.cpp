@@ -19,11 +19,11 @@ MPI_Comm parentOf(MPI_Comm comm) {
   return found == parents.end() ? MPI_COMM_NULL : found->second;
 }
 
-void keep(MpiCall call, MPI_Comm comm, int peer, int count, MPI_Datatype type) {
+void keep(MpiCall call, MPI_Comm comm, int peer, int count, MPI_Datatype type, const void* buffer) {
   if (!recording) return;
   int size = 0;
   MPI_Type_size(type, &size);
-  kept.push_back({call, comm, peer, std::int64_t{count} * size, parentOf(comm)});
+  kept.push_back({call, comm, peer, std::int64_t{count} * size, parentOf(comm), buffer});
 }
 
 /// Makes one call in `one_in` sleep for up to `longest` microseconds.
@@ -139,21 +139,21 @@ int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* created) {
 }
 
 int MPI_Send(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
-  partita::test::keep(MpiCall::send, comm, to, count, type);
+  partita::test::keep(MpiCall::send, comm, to, count, type, buffer);
   partita::test::delay(4, 500);
   return PMPI_Send(buffer, count, type, to, tag, comm);
 }
 
 int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request* request) {
-  partita::test::keep(MpiCall::send, comm, to, count, type);
+  partita::test::keep(MpiCall::send, comm, to, count, type, buffer);
   partita::test::delay(4, 500);
   return PMPI_Isend(buffer, count, type, to, tag, comm, request);
 }
 
 int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
                MPI_Request* request) {
-  partita::test::keep(MpiCall::send, comm, to, count, type);
+  partita::test::keep(MpiCall::send, comm, to, count, type, buffer);
   partita::test::delay(4, 500);
   if (!partita::test::loses(buffer, count, type, to, tag, comm))
     return PMPI_Issend(buffer, count, type, to, tag, comm, request);
@@ -163,14 +163,14 @@ int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int to, int tag
 
 int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
               MPI_Request* request) {
-  partita::test::keep(MpiCall::receive, comm, from, count, type);
+  partita::test::keep(MpiCall::receive, comm, from, count, type, buffer);
   partita::test::delay(4, 500);
   return PMPI_Irecv(buffer, count, type, from, tag, comm, request);
 }
 
 int MPI_Recv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
              MPI_Status* status) {
-  partita::test::keep(MpiCall::receive, comm, from, count, type);
+  partita::test::keep(MpiCall::receive, comm, from, count, type, buffer);
   return PMPI_Recv(buffer, count, type, from, tag, comm, status);
 }
 
@@ -181,7 +181,7 @@ int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
 
 int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                    MPI_Request* request) {
-  partita::test::keep(MpiCall::all_reduce, comm, -1, count, type);
+  partita::test::keep(MpiCall::all_reduce, comm, -1, count, type, out);
   partita::test::delay(4, 500);
   return PMPI_Iallreduce(in, out, count, type, op, comm, request);
 }
@@ -189,13 +189,13 @@ int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_
 // Functions that HDF5 calls.
 int MPI_File_write_at(MPI_File file, MPI_Offset offset, const void* buffer, int count, MPI_Datatype type,
                       MPI_Status* status) {
-  partita::test::keep(MpiCall::file_write, MPI_COMM_NULL, -1, count, type);
+  partita::test::keep(MpiCall::file_write, MPI_COMM_NULL, -1, count, type, buffer);
   return PMPI_File_write_at(file, offset, buffer, count, type, status);
 }
 
 int MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void* buffer, int count, MPI_Datatype type,
                           MPI_Status* status) {
-  partita::test::keep(MpiCall::file_write, MPI_COMM_NULL, -1, count, type);
+  partita::test::keep(MpiCall::file_write, MPI_COMM_NULL, -1, count, type, buffer);
   return PMPI_File_write_at_all(file, offset, buffer, count, type, status);
 }
 }

@@ -14,7 +14,8 @@ struct MpiRecord {
   MPI_Comm comm; ///< null for a file write
   int peer;      ///< rank in `comm`; -1 for all of them
   std::int64_t bytes;
-  MPI_Comm parent; ///< the communicator with the same ranks that `comm` was split from; null: none
+  MPI_Comm parent;    ///< the communicator with the same ranks that `comm` was split from; null: none
+  const void* buffer; ///< of a message or a sum
 };
 
 /// Records this rank's calls during the life of the object; one recording at a time.

@@ -1,7 +1,5 @@
 #include "partita/comm/mailbox.hpp"
 
-#include "partita/comm/lasting.hpp"
-
 #include <utility>
 
 namespace partita {
@@ -17,7 +15,7 @@ void Mailbox::send(int to, Tag tag, const void* bytes, std::size_t size) {
     return;
   }
   forgetDelivered();
-  Outgoing& message = _outgoing.emplace_back();
+  Outgoing& message = _outgoing->emplace_back();
   message.bytes.assign(begin, begin + size);
   PARTITA_MPI(MPI_Isend(message.bytes.data(), static_cast<int>(size), MPI_BYTE, to, static_cast<int>(tag),
                         _comm.get(), message.request.start({WaitedFor::Kind::taker, "small message"})));
@@ -25,7 +23,7 @@ void Mailbox::send(int to, Tag tag, const void* bytes, std::size_t size) {
 }
 
 void Mailbox::forgetDelivered() {
-  _outgoing.remove_if([](Outgoing& message) { return message.request.test(); });
+  _outgoing->remove_if([](Outgoing& message) { return message.request.test(); });
 }
 
 void Mailbox::poll() {
@@ -76,7 +74,7 @@ void Mailbox::close() {
                                         request.start({WaitedFor::Kind::all, "number of messages"})));
   request.wait();
   Waiting waiting({WaitedFor::Kind::any, "last messages"});
-  for (poll(); _received < *expected || !_outgoing.empty(); poll()) waiting.pause();
+  for (poll(); _received < *expected || !_outgoing->empty(); poll()) waiting.pause();
   waiting.over();
 }
 

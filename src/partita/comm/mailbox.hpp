@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/lasting.hpp"
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
 
@@ -89,8 +90,8 @@ class Mailbox {
 
   Communicator _comm;
   std::array<std::deque<Message>, tag_count> _arrived; ///< by tag
-  std::list<Outgoing> _outgoing;
-  std::vector<std::int64_t> _sent; ///< messages, by receiver
+  Lasting<std::list<Outgoing>> _outgoing; ///< the loss of a rank may end the training before their delivery
+  std::vector<std::int64_t> _sent;        ///< messages, by receiver
   std::int64_t _received = 0;
   bool _closed = false;
 };

@@ -99,10 +99,10 @@ void Watchdog::report(const Sign& sign, double now) {
     return;
   }
   if (_request.underWay() && !_request.test()) return; // rank 0 has not received the last one yet
-  _sign = sign;
+  *_sign = sign;
   _sent = now;
   _reported_wait = sign.waited >= 0.0;
-  PARTITA_MPI(MPI_Issend(&_sign, sizeof _sign, MPI_BYTE, 0, 0, _comm.get(),
+  PARTITA_MPI(MPI_Issend(&*_sign, sizeof sign, MPI_BYTE, 0, 0, _comm.get(),
                          _request.start({WaitedFor::Kind::taker, "sign", _comm.worldRank(0), 0})));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/lasting.hpp"
 #include "partita/comm/wait_table.hpp"
 #include "partita/core/clock.hpp"
 
@@ -64,7 +65,7 @@ class Watchdog final : public Watcher {
   Limits _limits;
   Actions _actions;
   WaitTable _table;
-  Sign _sign; ///< in flight to rank 0 while `_request` is
+  Lasting<Sign> _sign; ///< in flight to rank 0 while `_request` is
   Request _request;
   Clock::time_point _start = Clock::now();
   double _reported = 0.0, _sent = 0.0, _looked = 0.0, _attentive_since = 0.0, _next_warning;

@@ -82,12 +82,32 @@ TEST_CASE("A deck of a length that HDF5 writes as none is refused", "[io]") {
 
 TEST_CASE("Names of several lines make a message of one", "[io]") {
   const ScratchFolder folder;
-  const std::string path = changed(folder, [](hid_t file) {
-    const Hdf5Group group = checkedId<Hdf5Group>(
-        H5Gcreate2(file, "/input/a\nb", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "no group");
-    checkedId<Hdf5Group>(H5Gcreate2(group.get(), "c", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "no group");
+  const std::string path =
+      changed(folder, [](hid_t file) { makeDataset(file, "/input/a\nb", H5T_NATIVE_INT64, {1}); });
+  CHECK(messageOf([&] { RunFile{path}; }) == path + ": '/input/a b' does not belong in a file of Partita");
+}
+
+TEST_CASE("Layers and heads with numbers beyond all bounds are listed in order", "[io]") {
+  const ScratchFolder folder;
+  const std::string layer = "layer99999999999999999999.dense", head = "head99999999999999999999.0.dense";
+  const std::string path = changed(folder, [&](hid_t file) {
+    const Hdf5Group kind = checkedId<Hdf5Group>(
+        H5Gcreate2(file, parameters_kind, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "no group");
+    for (const std::string& name : {head, layer}) {
+      const Hdf5Group group = checkedId<Hdf5Group>(
+          H5Gcreate2(kind.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "no group");
+      const Hdf5Space space = simpleSpace({1});
+      const Hdf5Dataset bias = checkedId<Hdf5Dataset>(
+          H5Dcreate2(group.get(), "bias", realType(), space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+          "no data set");
+      const Real value = 1;
+      REQUIRE(H5Dwrite(bias.get(), realType(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &value) >= 0);
+    }
   });
-  CHECK(messageOf([&] { RunFile{path}; }) == path + ": '/input/a?b/c' does not belong in a file of Partita");
+  const RunFile file(path);
+  REQUIRE(file.tensors().size() == 2);
+  CHECK(file.tensors()[0].layer == layer);
+  CHECK(file.tensors()[1].layer == head);
 }
 
 TEST_CASE("A file with fewer scales than shifts is refused", "[io]") {

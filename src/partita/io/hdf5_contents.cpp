@@ -3,7 +3,6 @@
 #include "partita/config/user_error.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 namespace partita {
 
@@ -26,14 +25,15 @@ std::vector<std::string> linksOf(hid_t group, const std::string& path) {
 void listDatasets(hid_t group, const std::string& path, const std::string& prefix, int levels,
                   std::vector<std::string>& names) {
   for (const std::string& link : linksOf(group, path)) {
-    const std::string name = prefix + printable(link);
+    const std::string name = prefix + link;
     const Hdf5Object object =
         checkedId<Hdf5Object>(H5Oopen(group, link.c_str(), H5P_DEFAULT),
                               path + ": '/" + name + "' cannot be opened; the file is damaged");
     const H5I_type_t type = H5Iget_type(object.get());
-    if (type == H5I_DATASET) {
+    const bool plain = asLine(link) == link; // a name of ours
+    if (plain && type == H5I_DATASET) {
       names.push_back(name);
-    } else if (type == H5I_GROUP && levels > 1) {
+    } else if (plain && type == H5I_GROUP && levels > 1) {
       listDatasets(object.get(), path, name + "/", levels - 1, names);
     } else {
       throw UserError(path + ": '/" + name + "' does not belong in a file of Partita");

@@ -21,11 +21,11 @@ namespace {
 
 /// The N of "layerN.dense" or "headN.0.dense"; negative for other names. Heads are listed after layers.
 long placeOf(const std::string& layer) {
-  constexpr long first_head = 1L << 32;
+  constexpr long first_head = 1L << 32; // a file that is not ours may have longer numbers
   const auto number_after = [&](const std::string& prefix) {
     const bool fits = layer.compare(0, prefix.size(), prefix) == 0 && layer.size() > prefix.size() &&
-                      std::isdigit(layer[prefix.size()]) != 0;
-    return fits ? std::strtol(layer.c_str() + prefix.size(), nullptr, 10) : -1L;
+                      std::isdigit(static_cast<unsigned char>(layer[prefix.size()])) != 0;
+    return fits ? std::min(std::strtol(layer.c_str() + prefix.size(), nullptr, 10), first_head - 1) : -1L;
   };
   const long head = number_after("head");
   return head >= 0 ? first_head + head : number_after("layer");
@@ -84,7 +84,7 @@ void RunFile::loadStructure() {
       throw UserError(_path + ": is incomplete, because writing it was interrupted");
     const std::string content = readText(root, "content", _path);
     if (content != "checkpoint" && content != "parameters")
-      throw UserError(_path + ": has unknown content '" + printable(content) + "'");
+      throw UserError(_path + ": has unknown content '" + content + "'");
     _checkpoint = content == "checkpoint";
     listTensors();
   });
@@ -231,7 +231,7 @@ RunFacts RunFile::readFacts() const {
                                                _path + ": has no '/provenance'");
   const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
     static_cast<Provenance*>(data)->emplace_back(name, "");
-    return printable(name) == name ? 0 : -1;
+    return asLine(name) == name ? 0 : -1;
   };
   checkHdf5(H5Aiterate2(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &facts.provenance),
             _path + ": '/provenance' is damaged");

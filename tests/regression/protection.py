@@ -504,6 +504,12 @@ class RunDirectories(Protected):
         self.assertIn("history.csv: cannot be read: Input/output error", result.stderr)
         self.assertEqual((self.run_directory / "history.csv").read_bytes(), before)
 
+    def test_rows_that_the_system_gives_up_are_reported(self):
+        """Once it has taken them, NFS or Lustre notice a quota only when they are synchronised."""
+        result = run("train", self.deck, "-d", self.run_directory, environment=with_fault("quota:0:0"))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("history.csv: cannot be written: Disk quota exceeded", result.stderr)
+
     def test_results_that_may_not_be_removed_stay_together(self):
         train(self.run_directory, self.deck, "checkpoint/every=10")
         kept = ("history.csv", "summary.json", "parameters.h5", "checkpoints/step-000000030.h5")

@@ -4,7 +4,8 @@
 // takes NUMBER seconds); `disk` (files whose names begin with "step-" cannot be read); `table` (nor can
 // tables after their first block); `count` (no call fails; at its end the rank prints how many sums over
 // ranks it has started); `order` (no call fails; the process prints each file that is renamed, and whether
-// its contents were synchronised before); or `space` (NUMBER bytes are free in folders named "checkpoints").
+// its contents were synchronised before); `quota` (the system gives up rows of tables, and says so once, when
+// they are synchronised); or `space` (NUMBER bytes are free in folders named "checkpoints").
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -22,6 +23,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -69,6 +71,14 @@ bool isUnreadable(int file) {
   if (std::strcmp(fault().kind, "disk") == 0) return pathOf(file).find("/step-") != std::string::npos;
   return std::strcmp(fault().kind, "table") == 0 && pathOf(file).find(".csv") != std::string::npos &&
          lseek(file, 0, SEEK_CUR) > 0;
+}
+
+/// Returns true once: for the first table that has its name already.
+bool exceedsQuota(int file) {
+  static bool told = false;
+  const std::string path = std::strcmp(fault().kind, "quota") == 0 ? pathOf(file) : "", end = ".csv";
+  const bool table = path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+  return table && !std::exchange(told, true);
 }
 
 /// A file as it was when it was synchronised: what is written later changes its time.
@@ -123,6 +133,10 @@ extern "C" int fsync(int file) {
     over = true;
     announce();
     sleep(static_cast<unsigned>(fault().number));
+  }
+  if (exceedsQuota(file)) {
+    errno = EDQUOT;
+    return -1;
   }
   const int result = fdatasync(file);
   struct stat now {};

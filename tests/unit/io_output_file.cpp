@@ -160,6 +160,17 @@ TEST_CASE("A pipe that somebody has made non-blocking gets everything, and stays
   CHECK(equal);
 }
 
+TEST_CASE("A file that may only be written is replaced, and stays so", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = folder.write("out", "before");
+  namespace fs = std::filesystem;
+  fs::permissions(path, fs::perms::owner_write);
+  CHECK(written(path, "after").empty());
+  CHECK(fs::status(path).permissions() == fs::perms::owner_write);
+  fs::permissions(path, fs::perms::owner_read);
+  CHECK(folder.read("out") == "after");
+}
+
 TEST_CASE("A short output that does not fit on the disk leaves the file as it was", "[io]") {
   const ScratchFolder folder;
   const std::string path = folder.write("out", "before");

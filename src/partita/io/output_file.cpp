@@ -142,6 +142,11 @@ bool writeAll(int file, const char* bytes, std::size_t count) {
   return true;
 }
 
+/// Returns whether all that was written is on disk; if not, errno says why.
+bool synchronise(int file) {
+  return fsync(file) == 0 || errno == EINVAL; // some file systems have nothing to synchronise
+}
+
 } // namespace
 
 OutputFile::OutputFile(const std::string& path) : _path(path), _target(resolveLinks(path)) {
@@ -242,7 +247,7 @@ void OutputFile::commit() {
   if (std::fflush(_file) != 0) fail();
   if (_direct >= 0) return copyToTarget();
   // If the file were renamed before it is on disk, a crash could leave an empty file under the name.
-  syncFile(_partial);
+  if (!synchronise(fileno(_file))) fail();
   publishFile(_partial, _target);
   forget(_partial);
   _partial.clear();
@@ -333,12 +338,11 @@ void WriteBehind::start() const {
 }
 
 void syncFile(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // no waiting at a pipe
   if (file < 0) systemFailure(path);
-  const int reason = fsync(file) == 0 ? 0 : errno;
+  const int reason = synchronise(file) ? 0 : errno;
   ::close(file);
-  errno = reason;
-  if (reason != 0 && reason != EINVAL) systemFailure(path); // some file systems have nothing to synchronise
+  if (reason != 0) failFile(path, "cannot be written", reason);
 }
 
 void publishFile(const std::string& from, const std::string& to) {

@@ -93,7 +93,7 @@ class WriteBehind {
 /// For files that must survive a crash of the machine. Both throw UserError with the path and the system's
 /// message.
 
-/// Returns when all that was written to the file is on disk.
+/// Returns when all that was written to the file is on disk; NFS and Lustre may notice a quota only now.
 void syncFile(const std::string& path);
 
 /// Renames a finished file atomically: there is always the old file or the new one. The new name is

@@ -10,6 +10,7 @@
 #include "partita/io/output_file.hpp"
 #include "partita/plan/run_flops.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/train/set_aside.hpp"
 #include "partita/train/write_parameters.hpp"
 
 #include <algorithm>
@@ -268,7 +269,12 @@ void finishSummary(const Summary& summary, const Setup& setup, const Monitor& mo
 
 void writeResults(const Summary& summary, const RunFacts& facts, const Setup& setup, Monitor& monitor,
                   const RunDirectory& directory) {
-  collectively(setup.grid.world(), [&] { monitor.flushHistory(); });
+  collectively(setup.grid.world(), [&] {
+    monitor.flushHistory();
+    if (!directory.exists() || setup.grid.world().rank() != 0) return;
+    for (const std::string& file : growingFilesIn(directory.path()))
+      syncFile(file); // a quota may show only now
+  });
   if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
   finishSummary(summary, setup, monitor, directory);
 }

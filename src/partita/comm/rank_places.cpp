@@ -1,11 +1,13 @@
 #include "partita/comm/rank_places.hpp"
 
 #include "partita/config/text.hpp"
+#include "partita/core/control_group.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/types.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -66,6 +68,12 @@ cpu_set_t coresOfJob() {
   return all;
 }
 
+/// As many of these cores as the control group of this process has processor time for.
+std::int64_t withinQuota(std::int64_t cores) {
+  const double quota = std::max(1.0, std::floor(coresOfGroup()));
+  return quota < static_cast<double>(cores) ? static_cast<std::int64_t>(quota) : cores;
+}
+
 bool hasValue(const char* variable) {
   const char* const text = std::getenv(variable);
   return text != nullptr && *text != '\0';
@@ -97,14 +105,16 @@ int threadsForThisRank(const Communicator& world) {
     CPU_AND(&common, &mine, &other);
     sharing += CPU_COUNT(&common) > 0 ? 1 : 0;
   }
-  return std::max(1, CPU_COUNT(&mine) / std::max(1, sharing));
+  const std::int64_t quota = withinQuota(std::numeric_limits<int>::max()) / node.size();
+  return std::max(1, std::min(CPU_COUNT(&mine) / std::max(1, sharing), static_cast<int>(quota)));
 }
 
 std::int64_t ranksAtOnce(const Communicator& world) {
   const Communicator node = world.node();
   const cpu_set_t together = coresOfAnyRank(node);
   const Device own = ownDevice();
-  const std::int64_t threads = node.total(own.index < 0 ? own.threads : 0), cores = CPU_COUNT(&together);
+  const std::int64_t threads = node.total(own.index < 0 ? own.threads : 0),
+                     cores = withinQuota(CPU_COUNT(&together));
   constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
   const bool enough = cores == 0 || threads <= cores;
   const std::int64_t least =
@@ -120,7 +130,8 @@ std::string bindingAdvice(const Communicator& world) {
   const cpu_set_t together = coresOfAnyRank(world.node());
   const bool chosen = hasValue("OMP_NUM_THREADS") || hasValue("KOKKOS_NUM_THREADS"),
              counts = hosts_use_threads && !chosen; // reads a file for each core
-  const std::int64_t bound = counts ? countCores(together) : 0, cores = counts ? countCores(coresOfJob()) : 0;
+  const std::int64_t bound = counts ? countCores(together) : 0,
+                     cores = counts ? withinQuota(countCores(coresOfJob())) : 0;
   const bool wasted = bound > 0 && 2 * bound <= cores;
   const std::int64_t first = world.minimum(wasted ? world.rank() : world.size());
   if (first == world.size()) return "";

@@ -10,14 +10,15 @@
 namespace partita {
 
 /// Default number of threads for this rank: the cores it may run on, divided among the ranks of its node that
-/// may run on the same cores. More threads than cores would spin against one another. Collective.
+/// may run on the same cores; no more than the processor time that a container grants the ranks of a node.
+/// More threads than cores would spin against one another. Collective.
 int threadsForThisRank(const Communicator& world);
 
 /// The number of ranks of a node whose threads can run at once, on the node where it is smallest; 0 if all
 /// ranks of all nodes can. Collective. Kokkos must be initialised.
 std::int64_t ranksAtOnce(const Communicator& world);
 
-/// Are there nodes whose ranks have more threads than cores that they may run on? Their threads then run in
+/// Are there nodes whose ranks have more threads than cores that they may use? Their threads then run in
 /// turns, and a short measurement does not see that they wait. False on devices. Collective. Kokkos must be
 /// initialised.
 bool isOversubscribed(const Communicator& world);

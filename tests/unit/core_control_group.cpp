@@ -1,0 +1,86 @@
+#include "partita/core/control_group.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::core_control_group {
+
+namespace {
+
+/// The files of /proc and /sys that name the groups of a process and their limits.
+class Machine {
+ public:
+  explicit Machine(const std::string& groups) { write("proc/self/cgroup", groups); }
+
+  void write(const std::string& name, const std::string& content) {
+    std::filesystem::create_directories(std::filesystem::path(_folder.path(name)).parent_path());
+    _folder.write(name, content);
+  }
+  void limit(const std::string& name, const std::string& content) {
+    write("sys/fs/cgroup/" + name, content + "\n");
+  }
+
+  double memory() const { return memoryOfGroup(_folder.path()); }
+  double cores() const { return coresOfGroup(_folder.path()); }
+
+ private:
+  ScratchFolder _folder;
+};
+
+} // namespace
+
+TEST_CASE("Without limits there are none", "[core]") {
+  Machine bare("");
+  CHECK(std::isinf(bare.memory()));
+  CHECK(std::isinf(bare.cores()));
+  Machine second("0::/a\n");
+  second.limit("a/memory.max", "max");
+  second.limit("a/cpu.max", "max 100000");
+  CHECK(std::isinf(second.memory()));
+  CHECK(std::isinf(second.cores()));
+  Machine first("4:memory:/a\n1:cpu:/a\n0::/\n");
+  first.limit("cpu/a/cpu.cfs_quota_us", "-1");
+  first.limit("cpu/a/cpu.cfs_period_us", "100000");
+  CHECK(std::isinf(first.memory()));
+  CHECK(std::isinf(first.cores()));
+}
+
+TEST_CASE("The least limit on the way to the topmost group counts", "[core]") {
+  Machine second("0::/job/step\n");
+  second.limit("job/step/memory.max", "max");
+  second.limit("job/memory.max", "4000");
+  second.limit("memory.max", "5000");
+  second.limit("job/step/cpu.max", "650000 100000");
+  second.limit("job/cpu.max", "250000 50000");
+  second.limit("other/cpu.max", "100000 100000");
+  CHECK(second.memory() == 4000.0);
+  CHECK(second.cores() == 5.0);
+  Machine first("9:cpu,cpuacct:/job/step\n4:memory:/job\n3:cpuset:/other\n");
+  first.limit("memory/job/memory.limit_in_bytes", "3000");
+  first.limit("memory/memory.limit_in_bytes", "9223372036854771712");
+  first.limit("cpu/job/cpu.cfs_quota_us", "150000");
+  first.limit("cpu/job/cpu.cfs_period_us", "100000");
+  first.limit("cpu/other/cpu.cfs_quota_us", "100000");
+  first.limit("cpu/other/cpu.cfs_period_us", "100000");
+  CHECK(first.memory() == 3000.0);
+  CHECK(first.cores() == 1.5);
+}
+
+TEST_CASE("A container that knows only the names of its groups outside has limits, too", "[core]") {
+  Machine second("0::/kubepods/pod1/container2\n");
+  second.limit("cpu.max", "200000 100000");
+  second.limit("memory.max", "7000");
+  CHECK(second.cores() == 2.0);
+  CHECK(second.memory() == 7000.0);
+  Machine first("2:cpu,cpuacct:/docker/1\n1:memory:/docker/1\n");
+  first.limit("cpu/cpu.cfs_quota_us", "300000");
+  first.limit("cpu/cpu.cfs_period_us", "100000");
+  first.limit("memory/memory.limit_in_bytes", "6000");
+  CHECK(first.cores() == 3.0);
+  CHECK(first.memory() == 6000.0);
+}
+
+} // namespace partita::test::core_control_group

@@ -67,9 +67,8 @@ static_assert(std::is_nothrow_destructible<Sender>::value, "std::unique_ptr hold
 
 Sender::Sender(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
                std::int64_t& bytes)
-    : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)),
-      _slots(makeSlots(channel, depth, rows * columns)), _requests(_slots.size()), _bytes(bytes),
-      _hook([this] { progress(); }, IdleHook::When::all_waits) {}
+    : _channel(channel), _slots(makeSlots(channel, depth, rows * columns)), _requests(_slots.size()),
+      _bytes(bytes), _hook([this] { progress(); }, IdleHook::When::all_waits) {}
 
 Sender::~Sender() {
   if (_sent < _given && std::uncaught_exceptions() == 0) countLeftRequests(_given - _sent, _channel.what);
@@ -116,9 +115,10 @@ void Sender::start() {
   ++_sent;
   // Synchronous, so that small messages, which MPI would buffer without limit, also count as in flight.
   Request& request = _requests[index];
-  PARTITA_MPI(MPI_Issend(sent.data, mpiCount(slot.values + stamp), mpiType(_channel.wire), _channel.peer,
-                         tagOf(_channel, _sent), _channel.comm.get(),
-                         request.start({WaitedFor::Kind::taker, _channel.what, _world_rank, _sent})));
+  PARTITA_MPI(
+      MPI_Issend(sent.data, mpiCount(slot.values + stamp), mpiType(_channel.wire), _channel.peer,
+                 tagOf(_channel, _sent), _channel.comm.get(),
+                 request.start({WaitedFor::Kind::taker, _channel.what, _channel.worldRank(), _sent})));
 }
 
 void Sender::finish() {
@@ -131,8 +131,7 @@ void Sender::finish() {
 
 Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
                    std::int64_t count, std::int64_t held)
-    : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)), _columns(columns), _count(count),
-      _capacity(rows * columns + stampCount(channel)),
+    : _channel(channel), _columns(columns), _count(count), _capacity(rows * columns + stampCount(channel)),
       _slots(makeSlots(channel, std::min(depth, std::max<std::int64_t>(count, 1)), rows * columns)),
       _requests(_slots.size()) {
   const bool copied = channel.path == MessagePath::staged || channel.wire != channel.stored;
@@ -149,10 +148,10 @@ void Receiver::post() {
   if (_posted == _count) return;
   const std::size_t index = _posted % _slots.size();
   ++_posted;
-  PARTITA_MPI(
-      MPI_Irecv(_slots[index].data(), mpiCount(_capacity), mpiType(_channel.wire), _channel.peer,
-                tagOf(_channel, _posted), _channel.comm.get(),
-                _requests[index].start({WaitedFor::Kind::message, _channel.what, _world_rank, _posted})));
+  PARTITA_MPI(MPI_Irecv(
+      _slots[index].data(), mpiCount(_capacity), mpiType(_channel.wire), _channel.peer,
+      tagOf(_channel, _posted), _channel.comm.get(),
+      _requests[index].start({WaitedFor::Kind::message, _channel.what, _channel.worldRank(), _posted})));
 }
 
 /// Posts receives into buffers that were released and that no kernel reads any more.
@@ -164,7 +163,7 @@ void Receiver::postFree() {
 }
 
 WaitedFor Receiver::awaited() const {
-  return {WaitedFor::Kind::message, _channel.what, _world_rank, _taken + 1};
+  return {WaitedFor::Kind::message, _channel.what, _channel.worldRank(), _taken + 1};
 }
 
 bool Receiver::ready() {

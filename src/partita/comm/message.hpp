@@ -23,6 +23,8 @@ struct Channel {
   MessagePath path;
   Precision wire = Precision::single;   ///< in which values are sent; the same at both ends
   Precision stored = Precision::single; ///< in which the receiving end hands them out
+
+  int worldRank() const { return comm.worldRank(peer); } ///< of the other end
 };
 
 /// A buffer that MPI reads or writes; exactly one of the two vectors is allocated.
@@ -58,7 +60,6 @@ class Sender {
   void start();
 
   Channel _channel;
-  int _world_rank; ///< of the other end
   std::vector<MessageSlot> _slots;
   std::vector<Request> _requests;
   SlowLink _link;
@@ -95,7 +96,6 @@ class Receiver {
   void postFree();
 
   Channel _channel;
-  int _world_rank; ///< of the other end
   std::int64_t _columns, _count;
   std::int64_t _capacity; ///< of a message, in values on the wire
   std::int64_t _posted = 0, _taken = 0, _released = 0;

@@ -105,6 +105,7 @@ Communicator::Communicator(MPI_Comm comm) : _comm(comm) {
   PARTITA_MPI(MPI_Comm_set_errhandler(_comm, MPI_ERRORS_RETURN));
   PARTITA_MPI(MPI_Comm_rank(_comm, &_rank));
   PARTITA_MPI(MPI_Comm_size(_comm, &_size));
+  _world_ranks.assign(static_cast<std::size_t>(_size), -1);
   countCommunicators(1);
 }
 
@@ -122,12 +123,14 @@ Communicator Communicator::split(int colour, int key) const {
 }
 
 Communicator::Communicator(Communicator&& other) noexcept
-    : _comm(std::exchange(other._comm, MPI_COMM_NULL)), _rank(other._rank), _size(other._size) {}
+    : _comm(std::exchange(other._comm, MPI_COMM_NULL)), _rank(other._rank), _size(other._size),
+      _world_ranks(std::move(other._world_ranks)) {}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   std::swap(_comm, other._comm);
   std::swap(_rank, other._rank);
   std::swap(_size, other._size);
+  std::swap(_world_ranks, other._world_ranks);
   return *this;
 }
 
@@ -157,9 +160,9 @@ Communicator Communicator::only(const std::vector<int>& ranks) const {
 }
 
 int Communicator::worldRank(int rank) const {
-  int found = 0;
-  translate(&rank, 1, &found);
-  return found;
+  int& known = _world_ranks[static_cast<std::size_t>(rank)];
+  if (known < 0) translate(&rank, 1, &known);
+  return known;
 }
 
 std::vector<int> Communicator::worldRanks(const std::vector<int>& ranks) const {

@@ -78,7 +78,9 @@ class Communicator {
   MPI_Comm get() const { return _comm; }
   int rank() const { return _rank; }
   int size() const { return _size; }
-  int worldRank(int rank) const; ///< the number by which the launcher knows a rank of this communicator
+  /// The number by which the launcher knows a rank of this communicator. MPI searches for it once: that takes
+  /// as long as the job has ranks, and each message needs it.
+  int worldRank(int rank) const;
   std::vector<int> worldRanks(const std::vector<int>& ranks) const; ///< the same of several ranks
 
   void barrier() const;
@@ -96,6 +98,7 @@ class Communicator {
   void reduce(void* values, std::int64_t count, MPI_Datatype type, MPI_Op operation) const;
   MPI_Comm _comm = MPI_COMM_NULL;
   int _rank = 0, _size = 1;
+  mutable std::vector<int> _world_ranks; ///< by rank; negative: nobody has asked yet
 };
 
 /// A count as the int that MPI expects; PARTITA_FAIL if it does not fit.

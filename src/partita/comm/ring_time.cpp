@@ -18,11 +18,9 @@ namespace {
 struct RingPlace {
   RingPlace(const Communicator& world, int size)
       : first(world.rank() / size * size), next(first + (world.rank() - first + 1) % size),
-        last(first + (world.rank() - first + size - 1) % size), whole(first + size <= world.size()),
-        next_in_job(whole ? world.worldRank(next) : -1), last_in_job(whole ? world.worldRank(last) : -1) {}
-  int first, next, last;        ///< ranks of `world`
-  bool whole;                   ///< there are enough ranks for this ring
-  int next_in_job, last_in_job; ///< in the words of a report on a wait
+        last(first + (world.rank() - first + size - 1) % size), whole(first + size <= world.size()) {}
+  int first, next, last; ///< ranks of `world`
+  bool whole;            ///< there are enough ranks for this ring
 };
 
 /// Memory larger than caches, of which each message takes the next piece: in training, much other memory is
@@ -55,9 +53,9 @@ void startExchange(const Communicator& world, const RingPlace& place, const char
                    int count, Request& in, Request& out, ArrivalTimes& arrivals) {
   constexpr int tag = static_cast<int>(Tag::ring);
   PARTITA_MPI(MPI_Irecv(received, count, MPI_BYTE, place.last, tag, world.get(),
-                        in.start({WaitedFor::Kind::message, "ring", place.last_in_job})));
+                        in.start({WaitedFor::Kind::message, "ring", world.worldRank(place.last)})));
   PARTITA_MPI(MPI_Isend(sent, count, MPI_BYTE, place.next, tag, world.get(),
-                        out.start({WaitedFor::Kind::taker, "ring", place.next_in_job})));
+                        out.start({WaitedFor::Kind::taker, "ring", world.worldRank(place.next)})));
   arrivals.posted(place.last, "ring");
   arrivals.sent(place.next, count, "ring");
 }

@@ -161,9 +161,9 @@ Shape outOf(const ConvolutionPlan& plan) {
   return {plan.out_channels, plan.windows.out[0], plan.windows.out[1], plan.windows.out[2]};
 }
 
-/// By the class, which adds to the gradients that are there.
+/// By the class, which adds to the gradients that are there unless `accumulate` is false.
 Results computed(const ConvolutionPlan& plan, std::int64_t rows, const Operands& x, Precision precision,
-                 const ProductEpilogue& epilogue = {}) {
+                 const ProductEpilogue& epilogue = {}, bool accumulate = true) {
   const Convolve convolve(plan, precision);
   const std::int64_t in_width = plan.in_channels * plan.windows.inPlaces(),
                      out_width = plan.out_channels * plan.windows.outPlaces();
@@ -179,7 +179,7 @@ Results computed(const ConvolutionPlan& plan, std::int64_t rows, const Operands&
                out = makeMatrix("partita::test::out", rows, out_width),
                grad_in = makeMatrix("partita::test::grad_in", rows, in_width);
   convolve.forward(space, work, in, weight, out, epilogue);
-  convolve.backward(space, work, {in, grad, weight, weight_gradient, grad_in, true});
+  convolve.backward(space, work, {in, grad, weight, weight_gradient, grad_in, accumulate});
   fence(space, "partita::test");
   const Values beyond = valuesOf(Vector(guarded.data() + values, size(guard)));
   CHECK(std::all_of(beyond.begin(), beyond.end(), [](double value) { return std::isnan(value); }));
@@ -202,6 +202,33 @@ TEST_CASE("A convolution and its gradients are those of plain loops", "[kernels]
       CHECK(relativeError(found.out, expected.out) < tolerance);
       CHECK(relativeError(found.weight_gradient, expected.weight_gradient) < tolerance);
       CHECK(relativeError(found.input_gradient, expected.input_gradient) < tolerance);
+    }
+  }
+}
+
+TEST_CASE("The gradient of the weights replaces what is there if it is not added to it", "[kernels]") {
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    for (const Case& c : cases()) {
+      const ConvolutionPlan plan = planOf(c);
+      Operands x = operandsOf(plan, c.rows, precision);
+      INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups << ", precision "
+                        << static_cast<int>(precision));
+      const Values replaced = computed(plan, c.rows, x, precision, {}, false).weight_gradient;
+      x.before.assign(x.before.size(), 0.0);
+      CHECK(relativeError(replaced, computed(plan, c.rows, x, precision).weight_gradient) <
+            (device_is_host ? 1e-6 : 2e-5));
+    }
+  }
+}
+
+TEST_CASE("The gradient of the weights over no rows is zero", "[kernels]") {
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    for (const Case& c : cases()) {
+      const ConvolutionPlan plan = planOf(c);
+      const Operands none = operandsOf(plan, 0, precision);
+      INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups);
+      CHECK(computed(plan, 0, none, precision).weight_gradient == none.before);
+      CHECK(computed(plan, 0, none, precision, {}, false).weight_gradient == Values(none.before.size(), 0.0));
     }
   }
 }

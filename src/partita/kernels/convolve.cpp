@@ -252,6 +252,7 @@ void Convolve::backward(const ExecSpace& space, const Vector& work,
                         const ConvolveGradients& gradients) const {
   const std::int64_t rows = gradients.in.rows;
   const bool half = gradients.in.half();
+  if (rows == 0) return backwardOfNoRows(space, gradients);
   if (usesWinograd()) return backwardByWinograd(space, work, gradients);
   if (!onednn::convolves(_c, _operands, rows, nullptr, half))
     return half ? backwardHalf(space, work, gradients) : backwardPortable(space, work, gradients);
@@ -261,6 +262,13 @@ void Convolve::backward(const ExecSpace& space, const Vector& work,
     onednn::convolveBackward(space, {_c, _operands, count, nullptr, {}, half}, work.data(), some);
     if (some.between) some.between();
   });
+}
+
+/// Libraries would leave the gradient of the weights as it is, and kernels would read sums that nobody wrote.
+void Convolve::backwardOfNoRows(const ExecSpace& space, const ConvolveGradients& gradients) {
+  if (gradients.ofWeight() && !gradients.accumulate)
+    Kokkos::deep_copy(space, gradients.weight_gradient.real(), Real(0));
+  if (gradients.between) gradients.between();
 }
 
 void Convolve::backwardPortable(const ExecSpace& space, const Vector& work,
@@ -279,7 +287,6 @@ void Convolve::backwardPortable(const ExecSpace& space, const Vector& work,
 /// Gradients that are mostly zeros need few products, and only `narrow` leaves out the others.
 void Convolve::backwardByWinograd(const ExecSpace& space, const Vector& work,
                                   const ConvolveGradients& gradients) const {
-  if (gradients.in.rows == 0) return;
   const bool sparse = narrow::convolves(_c) && narrow::mostlyZeros(space, _c, gradients.grad.real());
   if (gradients.ofWeight()) {
     if (sparse)
@@ -309,7 +316,7 @@ void Convolve::backwardByColumns(const ExecSpace& space, const Vector& work,
   const std::int64_t rows = gradients.in.rows;
   const Matrix weight = gradients.weight.real(), weight_gradient = gradients.weight_gradient.real();
   const Between& between = gradients.between;
-  if (rows == 0 || (!gradients.ofWeight() && !gradients.ofInput())) return between ? between() : void();
+  if (!gradients.ofWeight() && !gradients.ofInput()) return between ? between() : void();
   const Scratch scratch = scratchIn(work, weight, weight_gradient);
   ConvolveGradients of_weight = gradients, of_input = gradients;
   if (gradients.ofWeight()) of_weight.weight_gradient = scratch.weight_gradient;

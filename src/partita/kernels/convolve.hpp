@@ -37,7 +37,7 @@ class Convolve {
   void forwardBlock(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                     const Matrix& out, const Block& outputs, const Between& between = {}) const;
 
-  /// The gradients of the weights and of the input.
+  /// The gradients of the weights and of the input. A batch without rows adds nothing to that of the weights.
   void backward(const ExecSpace& space, const Vector& work, const ConvolveGradients& gradients) const;
 
   /// Does the gradient of the weights take less time from `Real` values than from values of 16 bits?
@@ -71,6 +71,7 @@ class Convolve {
   void backwardHalf(const ExecSpace& space, const Vector& work, const ConvolveGradients& gradients) const;
   void forwardPortable(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                        const Matrix& out, const ProductEpilogue& epilogue) const;
+  static void backwardOfNoRows(const ExecSpace& space, const ConvolveGradients& gradients);
   void backwardPortable(const ExecSpace& space, const Vector& work, ConvolveGradients gradients) const;
   void backwardByWinograd(const ExecSpace& space, const Vector& work,
                           const ConvolveGradients& gradients) const;

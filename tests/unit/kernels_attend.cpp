@@ -147,8 +147,9 @@ Matrix converted(const TypedMatrix& values) {
   return real;
 }
 
-/// Inputs are rounded to `rounded`, whatever they are stored in. Nothing is written beyond the scratch.
-Attended attended(const AttentionShape& shape, Precision stored, Precision rounded) {
+/// Queries, keys and values are `scale` times normal numbers. They are rounded to `rounded`, whatever they
+/// are stored in. Nothing is written beyond the scratch.
+Attended attended(const AttentionShape& shape, Precision stored, Precision rounded, double scale = 1.0) {
   constexpr std::int64_t beyond = 32;
   const std::int64_t places = shape.places(), width = shape.width;
   const Vector saved("partita::test::saved", 4 * places * width),
@@ -158,16 +159,18 @@ Attended attended(const AttentionShape& shape, Precision stored, Precision round
   const TypedMatrix all(stored, saved.data(), 4 * places, width);
   const AttentionValues call{shape, all.rowsFrom(0, 3 * places).inRowsOf(3 * width),
                              all.rowsFrom(3 * places, places), log_sums.data()};
-  const auto fill = [&](const TypedMatrix& to, int seed) {
-    const Matrix from = matrixOf(to.rows, to.columns, normals(to.rows * to.columns, seed));
+  const auto fill = [&](const TypedMatrix& to, int seed, double factor) {
+    Values numbers = normals(to.rows * to.columns, seed);
+    for (double& number : numbers) number *= factor;
+    const Matrix from = matrixOf(to.rows, to.columns, numbers);
     roundTo(space, rounded, from);
     copyValues(space, from, to);
   };
-  fill(call.qkv, 1);
+  fill(call.qkv, 1, scale);
   attend(space, call, scratch.data());
   Attended results{valuesOf(converted(call.out)), valuesOf(log_sums), {}};
   const AttentionGradients gradients = gradientsIn(scratch.data(), call);
-  fill(gradients.out, 2);
+  fill(gradients.out, 2, 1.0);
   attendBack(space, call, gradients);
   results.grad_qkv = valuesOf(converted(gradients.qkv));
   const std::vector<double> used = valuesOf(scratch);
@@ -200,6 +203,24 @@ TEST_CASE("Attention of values stored in 16 bits comes to that of Real", "[kerne
       CHECK(relativeError(half.grad_qkv, real.grad_qkv) < 2 * rounding);
       CHECK(half.grad_qkv == again.grad_qkv);
     }
+}
+
+/// Outputs are means of values; the exponential of a score would be beyond the range of a double.
+TEST_CASE("Attention of huge scores gives no infinities", "[kernels]") {
+  constexpr double scale = 40.0;
+  const AttentionShape shape{2, 70, 2, 64};
+  const Values numbers = normals(shape.places() * 3 * shape.width, 1);
+  const auto smaller = [](double a, double b) { return std::abs(a) < std::abs(b); };
+  const double most = 1.01 * scale * std::abs(*std::max_element(numbers.begin(), numbers.end(), smaller));
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    INFO(nameOf(precision));
+    const Attended found = attended(shape, precision, precision, scale);
+    const double largest_sum = *std::max_element(found.log_sums.begin(), found.log_sums.end());
+    CHECK((largest_sum > 1e3 && largest_sum < 1e5)); // its logarithm
+    CHECK(std::all_of(found.out.begin(), found.out.end(), [&](double x) { return std::abs(x) <= most; }));
+    CHECK(
+        std::all_of(found.grad_qkv.begin(), found.grad_qkv.end(), [](double x) { return std::isfinite(x); }));
+  }
 }
 
 TEST_CASE("Attention: bits of a head depend on neither its sample nor the other heads", "[kernels]") {

@@ -200,6 +200,28 @@ TEST_CASE("Batch-norm of vectors, images and volumes", "[gradient]") {
   }
 }
 
+TEST_CASE("Batch-norm: an epsilon that counts", "[gradient]") {
+  LayerSpec spec = layer("batch-norm", Activation::gelu);
+  spec.batch_norm.epsilon = 0.5;
+  check(spec, {3, 4, 5});
+}
+
+/// Then mean and deviation do not depend on the input.
+TEST_CASE("Batch-norm outside training", "[gradient]") {
+  for (const Activation activation : {Activation::identity, Activation::gelu}) {
+    for (const Shape& shape : {Shape{5}, Shape{3, 4, 5}}) {
+      const LayerPlan plan = planOf(layer("batch-norm", activation), shape);
+      const auto made = makeLayer(plan);
+      LayerProbe probe(*made, plan);
+      const Values parameters = normals(plan.parameters(), 7), in = normals(rows * plan.inputs(), 8);
+      probe.value(parameters, scaled(in, 3.0)); // moves the running statistics
+      probe.setTraining(false);
+      INFO(toText(shape));
+      checkAgainstDifferences(probe, parameters, in);
+    }
+  }
+}
+
 TEST_CASE("group-norm of vectors, images and volumes", "[gradient]") {
   LayerSpec spec = layer("group-norm");
   for (const std::int64_t groups : {1, 2, 6}) {
@@ -213,17 +235,20 @@ TEST_CASE("group-norm of vectors, images and volumes", "[gradient]") {
   check(spec, {6, 4, 5});
 }
 
-TEST_CASE("group-norm: accumulate adds to the gradients", "[gradient]") {
-  LayerSpec spec = layer("group-norm");
-  spec.group_norm.groups = 2;
-  const LayerPlan plan = planOf(spec, {4, 3, 5});
-  const auto made = makeLayer(plan);
-  const LayerProbe probe(*made, plan);
-  probe.value(normals(plan.parameters(), 7), normals(rows * plan.inputs(), 1));
-  probe.backward();
-  const Values twice = scaled(probe.gradients(), 2.0);
-  probe.backward(true);
-  CHECK(relativeError(probe.gradients(), twice) < 1e-14);
+TEST_CASE("Norms of channels: accumulate adds to the gradients", "[gradient]") {
+  for (const char* type : {"batch-norm", "group-norm"}) {
+    INFO(type);
+    LayerSpec spec = layer(type);
+    spec.group_norm.groups = 2;
+    const LayerPlan plan = planOf(spec, {4, 3, 5});
+    const auto made = makeLayer(plan);
+    const LayerProbe probe(*made, plan);
+    probe.value(normals(plan.parameters(), 7), normals(rows * plan.inputs(), 1));
+    probe.backward();
+    const Values twice = scaled(probe.gradients(), 2.0);
+    probe.backward(true);
+    CHECK(relativeError(probe.gradients(), twice) < 1e-14);
+  }
 }
 
 TEST_CASE("A residual block as deep networks have it", "[gradient]") {

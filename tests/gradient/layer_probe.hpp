@@ -40,6 +40,8 @@ class LayerProbe {
     _layer.backward(space, pass, _in, _out, _saved, grad_out, grad_in);
     return asInShape(valuesOf(grad_in), inShape());
   }
+  /// See Pass::training.
+  void setTraining(bool training) { _pass.training = training; }
   /// See Pass::transport.
   void setTransport(Real weight) { _pass.transport = weight; }
   void resetStatistics() const {

@@ -42,6 +42,9 @@ TEST_CASE("Norms of the positions of a sequence", "[gradient]") {
     check(layer(type), 2, 37); // more than two SIMD blocks, and a remainder
     check(layer(type), 9, 16); // values that devices read together
     for (const std::int64_t width : {768, 1536}) check(layer(type), 1, width); // much of a team's scratch
+    LayerSpec spec = layer(type);
+    spec.norm.epsilon = 0.5; // which counts
+    check(spec, 3, 5);
   }
 }
 
@@ -83,25 +86,28 @@ TEST_CASE("Dropout passes gradients where it passes values", "[gradient]") {
 
 TEST_CASE("The tables of an embedding", "[gradient]") {
   constexpr std::int64_t tokens = 6, positions = 4;
-  NetworkSection network;
-  LayerSpec spec = layer("embedding");
-  spec.embedding.width = 5;
-  spec.embedding.positions = true;
-  network.layers = {spec, LayerSpec()};
-  const LayerPlan plan = planNetwork(network, {positions}, tokens).front();
-  CHECK(plan.parameters() == (tokens + positions) * 5);
-  const auto made = makeLayer(plan);
-  const LayerProbe probe(*made, plan);
-  const Values parameters = normals(plan.parameters(), 5), in = someTokens(rows * positions, tokens);
-  const Values numerical = numericalGradient([&](const Values& p) { return probe.value(p, in); }, parameters);
-  probe.value(parameters, in);
-  probe.backward();
-  CHECK(relativeError(probe.gradients(), numerical) < gradient_tolerance);
-  const Values once = probe.gradients();
-  probe.backward(true); // the same batch again
-  Values twice = once;
-  for (double& value : twice) value *= 2.0;
-  CHECK(relativeError(probe.gradients(), twice) < 1e-14);
+  for (const bool second : {true, false}) {
+    NetworkSection network;
+    LayerSpec spec = layer("embedding");
+    spec.embedding.width = 5;
+    spec.embedding.positions = second;
+    network.layers = {spec, LayerSpec()};
+    const LayerPlan plan = planNetwork(network, {positions}, tokens).front();
+    CHECK(plan.parameters() == (tokens + (second ? positions : 0)) * 5);
+    const auto made = makeLayer(plan);
+    const LayerProbe probe(*made, plan);
+    const Values parameters = normals(plan.parameters(), 5), in = someTokens(rows * positions, tokens);
+    const Values numerical =
+        numericalGradient([&](const Values& p) { return probe.value(p, in); }, parameters);
+    probe.value(parameters, in);
+    probe.backward();
+    CHECK(relativeError(probe.gradients(), numerical) < gradient_tolerance);
+    const Values once = probe.gradients();
+    probe.backward(true); // the same batch again
+    Values twice = once;
+    for (double& value : twice) value *= 2.0;
+    CHECK(relativeError(probe.gradients(), twice) < 1e-14);
+  }
 }
 
 TEST_CASE("Gradients of all sequence layers add up over microbatches", "[gradient]") {

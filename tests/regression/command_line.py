@@ -163,7 +163,7 @@ class DryRuns(support.RunTest):
 
     FROZEN = ["strategy/input=frozen"]
     OFFLOAD = ["optimiser/offload=file", "optimiser/offload_bucket=1000"]
-    DECISIONS = "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place\n"
+    DECISIONS = "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place,check"
 
     def test_folders(self):
         nowhere = self.folder / "nowhere"
@@ -192,7 +192,8 @@ class DryRuns(support.RunTest):
             self.assertEqual(sorted(self.folder.rglob("*")), before)
 
     def test_the_log_of_a_replay(self):
-        log = self.write("decisions.csv", self.DECISIONS + "0,1,0,0,40,0,40,0,0,0.1,0,1\n")
+        log = self.write("decisions.csv", support.checked_log([self.DECISIONS.split(","),
+                                                               "0,1,0,0,40,0,40,0,0,0.1,0,1,".split(",")]))
         words = ["train", self.deck, "strategy/kind=hogbatch", "optimiser/kind=sgd", "optimiser/momentum=0", "--replay", log]
         for dry in ([], ["-n"]):
             self.assertRefused(run(*words, *dry), f"{log}: has 1 step, but the deck has 30")

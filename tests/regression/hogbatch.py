@@ -12,7 +12,7 @@ import unittest
 
 import support
 from machine import Job
-from support import checkpoints, complaints, contents, run, train
+from support import checked_log, checkpoints, complaints, contents, run, train
 
 SGD = ["optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/learning_rate=0.05", "optimiser/schedule=constant"]
 WORKERS = ["strategy/kind=hogbatch", *SGD]
@@ -46,7 +46,7 @@ class RunOfWorkers(support.RunTest):
         return train(self.folder / folder, self.deck, *WORKERS, *overrides, ranks=ranks)
 
     def decisions(self, folder="run"):
-        return [{key: float(value) if key in ("rate", "decay") else int(value) for key, value in row.items()}
+        return [{key: float(value) if key in ("rate", "decay") else int(value) for key, value in row.items() if key != "check"}
                 for row in rows(self.folder / folder / "decisions.csv")]
 
     def assertEachOnce(self, decisions, samples, epochs):
@@ -187,11 +187,13 @@ class Workers(RunOfWorkers):
         for folder in ("run", "second"):
             self.train(*common, folder=folder)
         rows = [row.split(",") for row in log.read_text().splitlines()]
-        self.write("batch.csv", "\n".join(",".join(row) for row in (*rows[:2], [rows[1][0], *rows[2][1:]], *rows[3:])) + "\n")
-        self.write("samples.csv", "\n".join(",".join(row) for row in
-                                            (*rows[:2], rows[2][:2] + rows[1][2:4] + rows[2][4:], *rows[3:])) + "\n")
-        self.write("blank.csv", "\n".join(",".join(row) for row in (*rows[:2], [*rows[2][:4], rows[2][4] + " ", *rows[2][5:]],
-                                                                    *rows[3:])) + "\n")
+        self.write("batch.csv", checked_log([*rows[:2], [rows[1][0], *rows[2][1:]], *rows[3:]]))
+        self.write("samples.csv", checked_log([*rows[:2], rows[2][:2] + rows[1][2:4] + rows[2][4:], *rows[3:]]))
+        self.write("blank.csv", checked_log([*rows[:2], [*rows[2][:4], rows[2][4] + " ", *rows[2][5:]], *rows[3:]]))
+        rate = rows[2][9][:-1] + ("1" if rows[2][9][-1] != "1" else "2")
+        self.write("digit.csv", "\n".join(",".join(row) for row in (*rows[:2], [*rows[2][:9], rate, *rows[2][10:]], *rows[3:]))
+                   + "\n")
+        self.write("gap.csv", "\n".join(",".join(row) for row in (*rows[:2], *rows[3:])) + "\n")
         wanted = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
 
         def refused(*words, ranks=1, warnings=0):
@@ -204,6 +206,9 @@ class Workers(RunOfWorkers):
         self.assertIn("is in the run directory", refused(deck, "--replay", log, "-d", run_directory, "--overwrite"))
         self.assertIn("is not a decisions.csv", refused(deck, "--replay", deck, "-d", run_directory, "--overwrite"))
         self.assertIn("is not a decision", refused(deck, "--replay", self.folder / "blank.csv"))
+        for name in ("digit.csv", "gap.csv"):
+            self.assertIn(f"{name}:3: was changed, or the row before it was changed or removed",
+                          refused(deck, "--replay", self.folder / name))
         for name in ("batch.csv", "samples.csv"):
             self.assertIn("repeats a batch or samples of update", refused(deck, "--replay", self.folder / name))
         for epochs in (1, 3):
@@ -227,6 +232,9 @@ class Workers(RunOfWorkers):
         again = ["train", self.deck, *WORKERS, *common, "-d", folder, "-r", "latest"]
         whole = log.read_text().splitlines(keepends=True)
         log.write_text("".join(whole[:3] + whole[4:]))
+        self.assertRefused(run(*again, "run/epochs=2", ranks=3), f"{log}:4: was changed, or the row before it")
+        rows = [row.rstrip().split(",") for row in whole]
+        log.write_text(checked_log(rows[:3] + rows[4:]))
         result = run(*again, "run/epochs=2", ranks=3)
         self.assertRefused(result, f"the log has {len(whole) - 2} of the {len(whole) - 1} updates before")
         log.write_text("".join(whole))

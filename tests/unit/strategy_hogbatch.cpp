@@ -1,10 +1,13 @@
 #include "partita/config/deck.hpp"
+#include "partita/config/files.hpp"
+#include "partita/config/number_words.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/hogbatch/coordinator.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -152,8 +155,11 @@ TEST_CASE("Decisions are exact, and a continued log keeps those of its updates",
     goes_on.add(decision(5, -1, 0.2));
   }
   CHECK(readDecisions(path).size() == 6);
-  { const DecisionLog continued(path, 2, false); }
-  CHECK(readDecisions(path).size() == 3);
+  {
+    DecisionLog continued(path, 2, false);
+    continued.add(decision(6, 2, 0.2));
+  }
+  CHECK(readDecisions(path).size() == 4);
 }
 
 TEST_CASE("Rows of a log for which the disk has no room are kept", "[hogbatch]") {
@@ -204,20 +210,56 @@ TEST_CASE("What is no log of decisions is refused with its place", "[hogbatch]")
     folder.write("decisions.csv", text);
     return messageOf([&] { readDecisions(path); });
   };
-  const std::string header = "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place\n",
-                    good = "0,0,0,0,40,0,40,0,0,0.1,0,1\n";
+  const std::string columns =
+                        "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place,check",
+                    header = columns + '\n', numbers = "0,0,0,0,40,0,40,0,0,0.1,0,1",
+                    good = numbers + ',' + checkWord(columns + numbers) + '\n';
   CHECK(complaint("time_s\n") == path + ": is not a decisions.csv of a run with run/decisions = true");
   for (const char* wrong :
-       {"0,0,0,0,40,0,40,0,0,0.1,0\n", "x,0,0,0,40,0,40,0,0,0.1,0,1\n", "\n", "0,0,0,0,0,0,40,0,0,0.1,0,1\n",
-        "0,0,0,0,40,0,30,0,0,0.1,0,1\n", "0;0,0,0,40,0,40,0,0,0.1,0,1\n", "0,0,0,0,40,0,40,0,0,0.1,0,1,2\n",
-        "0,0,0,0,40,1,40,0,0,0.1,0,1\n", "0,99999999,0,0,40,0,40,0,0,0.1,0,1\n",
-        "0,0,0,0,40,0,40,0,0,-0.1,0,1\n", "0,0,0,0,40,0,40,0,0,0.1,-5,1\n",
-        "0,0,4611686018427387904,0,40,0,40,0,0,0.1,0,1\n"}) {
+       {"0,0,0,0,40,0,40,0,0,0.1,0", "x,0,0,0,40,0,40,0,0,0.1,0,1", "0,0,0,0,0,0,40,0,0,0.1,0,1",
+        "0,0,0,0,40,0,30,0,0,0.1,0,1", "0;0,0,0,40,0,40,0,0,0.1,0,1", "0,0,0,0,40,0,40,0,0,0.1,0,1,2",
+        "0,0,0,0,40,1,40,0,0,0.1,0,1", "0,99999999,0,0,40,0,40,0,0,0.1,0,1", "0,0,0,0,40,0,40,0,0,-0.1,0,1",
+        "0,0,0,0,40,0,40,0,0,0.1,-5,1", "0,0,4611686018427387904,0,40,0,40,0,0,0.1,0,1"}) {
     INFO(wrong);
-    CHECK(complaint(header + good + wrong + good) == path + ":3: is not a decision");
+    CHECK(complaint(header + good + wrong + ",0\n" + good) == path + ":3: is not a decision");
   }
+  for (const std::string& wrong : {std::string("\n"), numbers + '\n'})
+    CHECK(complaint(header + good + wrong + good) == path + ":3: is not a decision");
   folder.write("decisions.csv", header + good + "0,0,0,0,4");
   CHECK(readDecisions(path).size() == 1); // half a row of a killed run
+}
+
+TEST_CASE("A log in which anything was changed is refused, and one that ends early is not", "[hogbatch]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("decisions.csv");
+  {
+    DecisionLog log(path, 0, false);
+    for (std::int64_t number = 0; number < 4; ++number) log.add(decision(number, number, 0.1));
+  }
+  const std::string whole = readTextFile(path, 1 << 16);
+  std::vector<std::string> rows; // the first one is the header
+  std::istringstream lines(whole);
+  for (std::string row; std::getline(lines, row);) rows.push_back(row + '\n');
+  REQUIRE(rows.size() == 5);
+  const auto complaint = [&](const std::string& text) {
+    folder.write("decisions.csv", text);
+    return messageOf([&] { readDecisions(path); });
+  };
+  for (std::size_t i = rows[0].size(); i < whole.size(); ++i) {
+    CAPTURE(i);
+    const auto line = 1 + std::count(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(i), '\n');
+    if (whole[i] != '\n') {
+      std::string changed = whole;
+      changed[i] = changed[i] == '7' ? '8' : '7';
+      CHECK_THAT(complaint(changed), Catch::Matchers::StartsWith(path + ":" + std::to_string(line) + ": "));
+    }
+    folder.write("decisions.csv", whole.substr(0, i)); // as a run that was killed leaves it
+    CHECK(readDecisions(path).size() == static_cast<std::size_t>(line - (whole[i] == '\n' ? 1 : 2)));
+  }
+  const std::string refusal = ": was changed, or the row before it was changed or removed";
+  CHECK(complaint(rows[0] + rows[1] + rows[3] + rows[4]) == path + ":3" + refusal);
+  CHECK(complaint(rows[0] + rows[1] + rows[3] + rows[2] + rows[4]) == path + ":3" + refusal);
+  CHECK(complaint(rows[0] + rows[1] + rows[1]) == path + ":3" + refusal);
 }
 
 TEST_CASE("Numbers that are no state of workers are none, whatever they are", "[hogbatch]") {

@@ -6,19 +6,14 @@
 
 namespace partita {
 
-namespace {
-
-/// The 64-bit FNV-1a hash in hexadecimal.
-std::string checkWordOf(const std::string& line) {
+std::string checkWord(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char letter : line) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
   return formatted("%016llx", static_cast<unsigned long long>(hash));
 }
 
-} // namespace
-
 std::string withCheckWord(const std::string& line) {
-  return line + " " + checkWordOf(line);
+  return line + " " + checkWord(line);
 }
 
 double NumberWords::real() {

@@ -6,6 +6,9 @@
 
 namespace partita {
 
+/// The 64-bit FNV-1a hash of a text in hexadecimal. Texts of which one byte differs have different ones.
+std::string checkWord(const std::string& text);
+
 /// The line with a last word that proves it complete and unchanged; see NumberWords::checked.
 std::string withCheckWord(const std::string& line);
 

@@ -1,6 +1,7 @@
 #include "partita/strategy/hogbatch/decisions.hpp"
 
 #include "partita/config/files.hpp"
+#include "partita/config/number_words.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
@@ -15,9 +16,15 @@ namespace partita {
 
 namespace {
 
-const char* const columns = "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place";
+const char* const columns =
+    "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place,check";
 
-std::string rowOf(const Decision& d) {
+/// The row ends with a check word of itself and of the whole row before it: none can change or be missing.
+std::string withCheck(const std::string& before, const std::string& numbers) {
+  return numbers + ',' + checkWord(before + numbers);
+}
+
+std::string numbersOf(const Decision& d) {
   return formatted(
       "%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%.17g,%.17g,%d", static_cast<long long>(d.number),
       static_cast<long long>(d.worker), static_cast<long long>(d.epoch), static_cast<long long>(d.first),
@@ -25,9 +32,9 @@ std::string rowOf(const Decision& d) {
       static_cast<long long>(d.read), static_cast<long long>(d.applied), d.rate, d.decay, d.in_place ? 1 : 0);
 }
 
-bool readRow(const std::string& row, Decision& d) {
+bool readNumbers(const std::string& numbers, Decision& d) {
   constexpr std::int64_t most = 1 << 24; // samples, as strategy/upper; and workers
-  std::istringstream in(row);
+  std::istringstream in(numbers);
   in >> std::noskipws;
   char comma = ',';
   for (std::int64_t* number :
@@ -45,35 +52,52 @@ bool readRow(const std::string& row, Decision& d) {
   return fits && second == ',' && third == ',' && in.peek() == std::istringstream::traits_type::eof();
 }
 
-/// The rows of the first `version` updates. A row whose update was dropped is kept only if a kept update
+/// The decisions of the first `version` updates. One whose update was dropped is kept only if a kept update
 /// follows.
-std::string rowsBefore(const std::string& path, std::int64_t version) {
-  std::string kept, waiting;
-  if (version == 0) return kept;
+std::vector<Decision> decisionsBefore(const std::string& path, std::int64_t version) {
+  if (version == 0) return {};
+  std::vector<Decision> kept;
+  std::size_t certain = 0;
   for (const Decision& decision : readDecisions(path)) {
     if (decision.applied >= version) continue;
-    waiting += rowOf(decision) + '\n';
-    if (decision.applied < 0) continue;
-    kept += waiting;
-    waiting.clear();
+    kept.push_back(decision);
+    if (decision.applied >= 0) certain = kept.size();
   }
+  kept.resize(certain);
   return kept;
+}
+
+/// The last whole row of a file, to which the next one refers.
+std::string lastRow(const std::string& path) {
+  std::ifstream file(path);
+  std::string row, last;
+  while (std::getline(file, row) && !file.eof()) last.swap(row);
+  return last;
 }
 
 } // namespace
 
 DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on) {
   if (goes_on && regularFileExists(path)) {
+    _last = lastRow(path);
     _file = std::make_unique<GrowingFile>(path);
     return;
   }
   if (goes_on) Log::warning(path + ": was removed or replaced during the run; its rows are lost");
-  _file = std::make_unique<GrowingFile>(path, columns + ('\n' + rowsBefore(path, goes_on ? 0 : version)));
+  _last = columns;
+  std::string rows = _last + '\n';
+  for (const Decision& decision : decisionsBefore(path, goes_on ? 0 : version)) rows += nextRow(decision);
+  _file = std::make_unique<GrowingFile>(path, rows);
+}
+
+std::string DecisionLog::nextRow(const Decision& decision) {
+  _last = withCheck(_last, numbersOf(decision));
+  return _last + '\n';
 }
 
 void DecisionLog::add(const Decision& decision) {
   constexpr std::size_t block = 1 << 13; // a call of the system for each row would take time
-  _rows += rowOf(decision) + '\n';
+  _rows += nextRow(decision);
   if (_rows.size() < block) return;
   _file->append(_rows);
   _rows.clear();
@@ -101,8 +125,9 @@ bool changeAlike(const RunConfig& one, const RunConfig& other) {
 std::vector<Decision> readDecisions(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UserError(path + ": cannot be read: " + std::strerror(errno));
-  std::string row;
+  std::string row, before;
   const auto next = [&] {
+    before.swap(row);
     const bool found = static_cast<bool>(std::getline(file, row));
     if (file.bad()) failFile(path, "cannot be read", errno);
     return found;
@@ -111,11 +136,14 @@ std::vector<Decision> readDecisions(const std::string& path) {
     throw UserError(path + ": is not a decisions.csv of a run with run/decisions = true");
   std::vector<Decision> decisions;
   for (std::int64_t line = 2; next(); ++line) {
+    const std::string numbers = row.substr(0, row.rfind(','));
     Decision decision;
-    if (!readRow(row, decision)) {
-      if (file.eof()) break; // a run that was killed has left half a row
-      throw UserError(path + ":" + std::to_string(line) + ": is not a decision");
-    }
+    const bool valid = readNumbers(numbers, decision), unchanged = row == withCheck(before, numbers);
+    if ((!valid || !unchanged) && file.eof()) break; // a run that was killed has left half a row
+    if (!valid) throw UserError(path + ":" + std::to_string(line) + ": is not a decision");
+    if (!unchanged)
+      throw UserError(path + ":" + std::to_string(line) +
+                      ": was changed, or the row before it was changed or removed");
     decisions.push_back(decision);
   }
   return decisions;

@@ -21,7 +21,8 @@ struct Decision {
   bool in_place = false; ///< by a shared worker: added as a change, whatever strategy/merge says
 };
 
-/// `decisions.csv` of a run directory: one row per batch, in the order of the results. All numbers are exact.
+/// `decisions.csv` of a run directory: one row per batch, in the order of the results. All numbers are exact,
+/// and a check word chains each row to the one before.
 class DecisionLog {
  public:
   /// Keeps the rows of the first `version` updates in the file, or all rows if `goes_on`; a file that
@@ -36,6 +37,9 @@ class DecisionLog {
   void flush();
 
  private:
+  std::string nextRow(const Decision& decision);
+
+  std::string _last; ///< row of the log, without its end of line
   std::string _rows; ///< not given to the file yet
   std::unique_ptr<GrowingFile> _file;
 };
@@ -46,7 +50,8 @@ void repeatDecisions(RunConfig& deck, const std::string& path);
 /// Would the same decisions change the model in the same way with both decks?
 bool changeAlike(const RunConfig& one, const RunConfig& other);
 
-/// Reads the rows of a file. Throws UserError with file and line if a row is not valid.
+/// Reads the rows of a file, of which a run that was killed may have left the last one incomplete. Throws
+/// UserError with file and line if a row is not valid or not what the program has written.
 std::vector<Decision> readDecisions(const std::string& path);
 
 } // namespace partita

@@ -198,10 +198,13 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   }
   file.write(jsonOf(placed, config, alone.step).text());
   if (!placed) {
-    if (!file.isStandardOutput())
-      Log::info(cluster.memory > 0.0 ? "no plan was found that fits: each needs more than " +
-                                           formatBytes(cluster.memory) + " on some rank"
-                                     : "no plan fits the network and the batch: train would refuse each");
+    const std::string message = cluster.memory > 0.0
+                                    ? "no plan was found that fits: each needs more than " +
+                                          formatBytes(cluster.memory) + " on some rank"
+                                    : "no plan fits the network and the batch: train would refuse each";
+    // Whoever trains the deck next must not get that of an earlier call.
+    if (output) throw UserError(arguments.output + ": was not written: " + message);
+    if (!file.isStandardOutput()) Log::info(message);
     return;
   }
   if (!file.isStandardOutput()) show(*placed, alone.step, series.task(), cluster, config, arguments);

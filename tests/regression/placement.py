@@ -359,9 +359,13 @@ class Decks(support.RunTest):
         small = json.loads(self.place("--json", "-", "--ranks", "4", "--cluster", half))
         self.assertGreater(small["ranks"], 1)
         self.assertLessEqual(small["memory_bytes"], 0.6 * slow["memory_bytes"])
-        deck = self.folder / "none.toml"
-        self.assertIn("no plan was found that fits", self.place("--ranks", "4", "--cluster", cluster(memory=1000), "-o", deck))
-        self.assertFalse(deck.exists())
+        tiny = ["--ranks", "4", "--cluster", cluster(memory=1000)]
+        self.assertIn("no plan was found that fits", self.place(*tiny))
+        deck = self.write("earlier.toml", "# of an earlier call\n")
+        result = run("plan", "place", self.DECK, *self.SMALL, *tiny, "-o", deck, "--json", self.folder / "none.json")
+        self.assertRefused(result, f"{deck}: was not written: no plan was found that fits")
+        self.assertFalse(json.loads((self.folder / "none.json").read_text())["feasible"])
+        self.assertEqual(deck.read_text(), "# of an earlier call\n")
 
     def test_stages_of_equal_memory_are_found(self):
         """Cuts that balance the time need more memory on a rank than this cluster has."""
@@ -431,8 +435,8 @@ batch = 32
             memory = share * whole["memory_bytes"] if share else 0
             cluster = self.write("cluster.toml", f"[node]\nmemory = {memory}\n")
             result = run("plan", "place", deck, "--ranks", "1", "--cluster", cluster, "--json", "-", "-o", output, *more)
-            self.assertDone(result)
             plan = json.loads(result.stdout)
+            self.assertEqual(result.returncode, 0 if plan["feasible"] else 2, result.stderr)
             if share and plan["feasible"]:
                 self.assertLessEqual(plan["memory_bytes"], memory)
             return plan

@@ -54,8 +54,10 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
   fileOption(train, "--replay", arguments.replay,
              "on one rank: repeat a run with strategy/kind 'hogbatch' bit for bit from the decisions.csv "
              "that it wrote with run/decisions = true");
-  train.add_flag("--overwrite", arguments.overwrite,
-                 "replace the results of an earlier run in the run directory");
+  train
+      .add_flag("--overwrite", arguments.overwrite,
+                "replace the results of an earlier run in the run directory")
+      ->needs("-d");
   train
       .add_option(
           "-t,--time-limit", arguments.time_limit_seconds,

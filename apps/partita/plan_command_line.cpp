@@ -135,12 +135,14 @@ void defineSearch(CLI::App& search, SearchArguments& arguments) {
 void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
   CLI::Option* decks = calibrate.add_option("DECK", arguments.decks,
                                             "input decks (TOML): networks whose training step is timed");
-  calibrate
-      .add_option("--from", arguments.runs,
-                  "measure nothing; refine the description with which these runs were compared (run/cluster)")
-      ->check(pathValidator())
-      ->type_name("RUN...")
-      ->excludes(decks);
+  CLI::Option* runs =
+      calibrate
+          .add_option("--from", arguments.runs,
+                      "measure nothing; refine the description with which these runs were compared "
+                      "(run/cluster)")
+          ->check(pathValidator())
+          ->type_name("RUN...")
+          ->excludes(decks);
   fileOption(calibrate, "-o,--output", arguments.output,
              "description of the cluster to write (default: print it after the measurements)");
   calibrate
@@ -148,9 +150,12 @@ void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
                   "percent by which the time of the same work may vary (default: 15); if it varies more, "
                   "nothing is written and the exit code is 1")
       ->check(numberValidator(within(0, 1e6)))
-      ->type_name("PERCENT");
-  calibrate.add_flag("--quick", arguments.quick,
-                     "fewer repetitions and short messages only; checks that the command works");
+      ->type_name("PERCENT")
+      ->excludes(runs);
+  calibrate
+      .add_flag("--quick", arguments.quick,
+                "fewer repetitions and short messages only; checks that the command works")
+      ->excludes(runs);
 }
 
 } // namespace

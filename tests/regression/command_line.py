@@ -72,6 +72,7 @@ class Refusals(support.RunTest):
         self.check(["unknown argument '--bogus'"], "--bogus", "train", self.deck, ranks=(1,))
         self.check(["--ranks"], "train", self.deck, "-n", "--ranks", "0", ranks=(1, 2))
         self.check(["--ranks"], "train", self.deck, "--ranks", "2", ranks=(1, 2))
+        self.check(["--overwrite requires --directory"], "train", self.deck, "--overwrite", ranks=(1, 2))
         self.check(["DECK is required"], "train", ranks=(1, 2))
         self.check(["RUN is required"], "evaluate", ranks=(1, 2))
         self.check(["--completion: 'tcsh' is not a choice here; valid: 'bash'"], "info", "--completion", "tcsh", ranks=(1,))
@@ -81,6 +82,8 @@ class Refusals(support.RunTest):
             self.check([f"'{number}' is not a whole number from 1 to 16777216"], "train", "x.toml", "-n", f"--ranks={number}",
                        ranks=(1,))
         self.check(["excludes --man"], "info", "--deck", "--man", ranks=(1,))
+        for words in (["--quick"], ["--noise", "5"]):
+            self.check([f"{words[0]} excludes --from"], "plan", "calibrate", "--from", "run", *words, ranks=(1,))
         self.check(["must end in .onnx or .npz"], "export", self.folder, "-o", "network.txt", ranks=(1, 2))
         self.check(["--output is required"], "export", self.folder, ranks=(1,))
 

@@ -158,13 +158,23 @@ void showSharing(const Cluster& cluster) {
       100.0 * cluster.overlap));
 }
 
+/// The folder of the file that will have the description: what /dev/stdout or a link leads to. The current
+/// one if there is no such file.
+std::string folderOfFile(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const bool special = fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+  const fs::path folder =
+      path.empty() || special ? fs::path() : fs::weakly_canonical(path, ignored).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
 /// Files are written where the description is.
 void measureOffload(const Communicator& world, const CalibrateArguments& arguments, Cluster& cluster) {
-  const std::filesystem::path folder = std::filesystem::path(arguments.output).parent_path();
   cluster.device = !device_is_host;
   cluster.host_bandwidth = offloadBandwidth(world, Offload::host, "", arguments.quick);
   cluster.file_bandwidth =
-      offloadBandwidth(world, Offload::file, folder.empty() ? "." : folder.string(), arguments.quick);
+      offloadBandwidth(world, Offload::file, folderOfFile(arguments.output), arguments.quick);
   Log::info("  offloaded state moves at " + formatBytes(cluster.host_bandwidth) +
             "/s from host memory and at " + formatBytes(cluster.file_bandwidth) + "/s from files");
 }

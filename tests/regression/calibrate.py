@@ -124,6 +124,12 @@ class Calibrations(support.RunTest):
         text = result.stdout[result.stdout.index("[cluster]"):]
         self.assertIn("message", tomllib.loads(text))
 
+    def test_it_goes_to_an_open_descriptor(self):
+        """Offload is not measured in /dev, where a user can make no files."""
+        result = run("plan", "calibrate", "--quick", *ANY_NOISE, "-o", "/dev/stdout")
+        self.assertDone(result)
+        self.assertIn("file_bandwidth", result.stdout[result.stdout.index("[cluster]"):])
+
     def test_noise_is_refused(self):
         file = self.folder / "cluster.toml"
         result = run("plan", "calibrate", "--quick", "--noise", "0", "-o", file, ranks=2)

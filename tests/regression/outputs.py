@@ -213,6 +213,20 @@ class Evaluations(support.RunTest):
             self.assertEqual(archive.read("class_labels.npy")[-24:], struct.pack("<3q", -1, 3, 10))
         self.assertIn(b"class_labels\x12\x07-1,3,10", (self.folder / "net.onnx").read_bytes())  # a text of 7 bytes
 
+    def test_predictions_without_meaning_replace_nothing(self):
+        lines = [f"{i % 2} 1:{i % 2} 2:{i % 5}" for i in range(40)]
+        self.write("train.svm", "\n".join(lines) + "\n")
+        self.write("huge.svm", "".join(f"{i % 2} 1:{sign}1e30 2:{sign}1e30\n" for i, sign in enumerate(("", "-") * 2)))
+        folder, kept = self.folder / "svm", self.write("p.npz", "of an earlier evaluation")
+        train(folder, self.deck, "data/kind=libsvm", f"data/path={self.folder}", "data/train_file=train.svm",
+              "data/test_file=train.svm", "data/classes=0", "data/samples=0", "data/test_samples=0", "data/test_fraction=0",
+              "training/batch=10", NETWORK, "strategy/kind=joint")
+        for ranks in (1, 2):
+            result = run("evaluate", folder, "data/test_file=huge.svm", "run/precision=fp16", "--predictions", kept, ranks=ranks)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            self.assertIn("its accuracy says nothing", result.stderr)
+            self.assertEqual(kept.read_text(), "of an earlier evaluation")
+
     def test_exits_as_asked(self):
         train(self.folder / "run", self.deck, "strategy/exits=fitted", "data/validation=0.2", "run/epochs=4")
         outputs = [run("evaluate", self.folder / "run", f"strategy/exits={exits}").stdout for exits in ("fitted", "sum")]

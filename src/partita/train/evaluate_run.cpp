@@ -256,14 +256,16 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   const OutputRows keep = [&](const TypedMatrix& logits) { kept.add(space, logits); };
   const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
                                            kept.wanted() ? keep : OutputRows(), stages);
-  if (kept.wanted()) kept.write(setup.grid, sets, sets.test, stages);
+  const bool finite =
+      std::all_of(result.loss.begin(), result.loss.end(), [](double loss) { return std::isfinite(loss); });
+  const bool fails = world.rank() == 0 && sets.test.size() > 0 && !finite; // the others may have no labels
+  if (kept.wanted() && world.maximum(std::int64_t{fails ? 1 : 0}) == 0)    // otherwise an earlier file stays
+    kept.write(setup.grid, sets, sets.test, stages);
   showEvaluation(result, sets.test.size(), stages == all, joinedForm(setup.config.strategy).adds_exits,
                  perplexityOf(setup.config, setup.plans.partition, result.loss.back()));
   const std::string hash = hashParameters(setup.grid, setup.stagePointers<const Stage*>());
   Log::info("parameters_hash " + hash);
-  const bool finite =
-      std::all_of(result.loss.begin(), result.loss.end(), [](double loss) { return std::isfinite(loss); });
-  if (world.rank() == 0 && sets.test.size() > 0 && !finite)
+  if (fails)
     throw RunError(
         "the loss is not finite: the network computes numbers beyond the range of run/precision, and its "
         "accuracy says nothing");

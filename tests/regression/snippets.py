@@ -4,6 +4,7 @@ If this Python lacks h5py, it runs in the one that PARTITA_EXPORT_PYTHON names, 
 """
 
 import gzip
+import hashlib
 import os
 import pickle
 import re
@@ -89,6 +90,19 @@ class Snippets(support.RunTest):
 
     def test_export(self):
         self.output("docs/export.md")
+
+    def test_files_of_our_tables(self):
+        """The script for emnist47 names the contents of the files that the tests on real data read."""
+        script = ROOT / "scripts" / "emnist47.py"
+        sums = dict(re.findall(r'"([a-z]+-[a-z0-9]+)": "([0-9a-f]{64})"', script.read_text()))
+        self.assertEqual(len(sums), 4)
+        usage = subprocess.run([sys.executable, script], capture_output=True, text=True)
+        self.assertEqual(usage.returncode, 1)
+        self.assertRegex(usage.stderr, "^(Makes the data set emnist47|emnist47.py: No module named)")
+        folder = self.data("emnist47")
+        for name, wanted in sums.items():
+            content = gzip.decompress((folder / f"emnist47-{name}-ubyte.gz").read_bytes())
+            self.assertEqual(hashlib.sha256(content).hexdigest(), wanted, name)
 
     def test_images_of_emnist(self):
         """The command and the script of the page on made-up images of the same names, sizes and classes."""

@@ -151,10 +151,6 @@ std::vector<Term> terms(const std::vector<OptionPage>& options) {
   return list;
 }
 
-} // namespace
-
-namespace {
-
 std::vector<Term> terms(const std::vector<CommandPage>& commands) {
   std::vector<Term> list;
   list.reserve(commands.size());

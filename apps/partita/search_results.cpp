@@ -81,10 +81,6 @@ std::vector<std::string> choicesOf(const StageOptions& choose) {
   return names;
 }
 
-} // namespace
-
-namespace {
-
 std::size_t referenceRow(const std::vector<Accelerator>& accelerators) {
   const auto found = std::find(accelerators.begin(), accelerators.end(), referenceAccelerator());
   return static_cast<std::size_t>(found - accelerators.begin());

@@ -79,6 +79,8 @@ class CacheFile {
     refuseOutput(_path, {input});
     _cache = stored();
     _known = _cache.size();
+    // A bad path is reported before the work. A file that is there may be one that is only read.
+    if (!regularFileExists(_path)) OutputFile probe(_path);
   }
 
   ScheduleCache* cache() { return _path.empty() ? nullptr : &_cache; }

@@ -158,6 +158,9 @@ class Schedules(Case):
             file.write_text(damaged)
             self.assertRefused(run("plan", "schedule", task, "--cache", file), f"{file.name}:", "is not a schedule")
         self.assertRefused(run("plan", "schedule", task, "--cache", task), "is also an input")
+        nowhere = run("plan", "schedule", task, "--cache", self.folder / "nowhere" / "cache")
+        self.assertRefused(nowhere, "cannot be written")
+        self.assertEqual(nowhere.stdout, "")  # it was found before the work
 
     def wait_for_lock(self, process):
         """Waits until the process has opened the folder, for whose lock it then waits."""

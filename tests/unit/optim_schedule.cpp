@@ -63,7 +63,7 @@ TEST_CASE("A run of one step has a rate", "[optim]") {
   CHECK(learningRate(optimiser, 0, 1, 1) == 0.1);
 }
 
-TEST_CASE("A held rate stays up for most of the run and ends at zero", "[optim]") {
+TEST_CASE("A held rate stays up for most of the run and ends where the cosine does", "[optim]") {
   OptimiserSection optimiser = section(ScheduleKind::cosine);
   CHECK(heldLearningRate(optimiser, 0, 100) == 0.1);
   CHECK(heldLearningRate(optimiser, 50, 100) == Approx(0.1 * 15 / 16));
@@ -72,6 +72,11 @@ TEST_CASE("A held rate stays up for most of the run and ends at zero", "[optim]"
   CHECK(heldLearningRate(optimiser, 9, 100) == Approx(0.05));
   CHECK(heldLearningRate(optimiser, 20, 100) == 0.1);
   CHECK(heldLearningRate(optimiser, 60, 100) == Approx(0.1 * 15 / 16));
+  optimiser.final_fraction = 0.2;
+  CHECK(heldLearningRate(optimiser, 9, 100) == Approx(0.05));
+  CHECK(heldLearningRate(optimiser, 20, 100) == Approx(0.1));
+  CHECK(heldLearningRate(optimiser, 60, 100) == Approx(0.1 * (0.2 + 0.8 * 15 / 16)));
+  CHECK(heldLearningRate(optimiser, 100, 100) == Approx(0.02));
 }
 
 } // namespace partita::test::optim_schedule

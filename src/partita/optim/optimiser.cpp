@@ -262,8 +262,10 @@ double learningRate(const OptimiserSection& optimiser, std::int64_t step, std::i
 }
 
 double heldLearningRate(const OptimiserSection& optimiser, std::int64_t step, std::int64_t steps) {
+  const double base = optimiser.learning_rate, last = optimiser.final_fraction;
   const Progress progress = progressAt(optimiser, step, steps);
-  return optimiser.learning_rate * (progress.warming ? progress.value : 1.0 - std::pow(progress.value, 4));
+  if (progress.warming) return base * progress.value;
+  return base * (last + (1.0 - last) * (1.0 - std::pow(progress.value, 4)));
 }
 
 } // namespace partita

@@ -498,6 +498,42 @@ TEST_CASE("sizes of an earlier run become the nearest ones within the present bo
   }
 }
 
+TEST_CASE("a run that continues with another rule or other bounds compares its batches anew") {
+  const auto groups = [](std::int64_t size) {
+    return std::vector<WorkerGroup>(2, replica(16, 8 * size, size));
+  };
+  const auto equal = [](BatchController controller, int updates) {
+    for (int i = 0; i < updates; ++i)
+      for (const std::size_t group : {0, 1}) update(controller, group);
+    return controller;
+  };
+  /// Laps until a size changes, if one worker makes eight updates in each.
+  const auto laps = [](BatchController controller) {
+    const std::vector<std::int64_t> before = sizesOf(controller);
+    int count = 0;
+    for (; sizesOf(controller) == before && count < 1000; ++count) {
+      for (int i = 0; i < 8; ++i) update(controller, 0);
+      update(controller, 1);
+    }
+    return count;
+  };
+  const auto restored = [&](const BatchController& from, const BatchRules& rules, std::int64_t size) {
+    BatchController controller(rules, groups(size));
+    controller.restore(from.state());
+    return controller;
+  };
+  const BatchRules in_step = rulesOf(WorkerRule::synchronous);
+  const int fresh = laps(BatchController(bounded(), groups(64)));
+  CHECK(fresh <= 3);
+  const BatchController steps = equal(BatchController(in_step, groups(64)), 20000);
+  CHECK(laps(restored(steps, bounded(), 64)) == fresh);
+  const BatchController alternated =
+      equal(restored(equal(BatchController(bounded(), groups(64)), 10), in_step, 64), 20000);
+  CHECK(laps(restored(alternated, bounded(), 64)) == fresh);
+  const BatchController larger = equal(BatchController(bounded(), groups(400)), 900);
+  CHECK(laps(restored(larger, bounded(), 32)) == fresh);
+}
+
 TEST_CASE("a step of another length is divided as in the earlier run, with an example for each worker") {
   const auto steps = [](std::int64_t batch) {
     BatchRules rules = rulesOf(WorkerRule::synchronous);

@@ -180,9 +180,15 @@ void BatchController::restore(const std::vector<GroupState>& states) {
     std::vector<double> sizes;
     sizes.reserve(states.size());
     for (const GroupState& state : states) sizes.push_back(static_cast<double>(state.size));
-    return setSpeeds(sizes); // the step may have another length
+    setSpeeds(sizes); // the step may have another length
+  } else {
+    for (std::size_t i = 0; i < _states.size(); ++i) _states[i].size = clamped(i, states[i].size);
   }
-  for (std::size_t i = 0; i < _states.size(); ++i) _states[i].size = clamped(i, states[i].size);
+  for (std::size_t i = 0; i < _states.size(); ++i) {
+    const GroupState& before = states[i];
+    const bool of_laps = before.round_batches > 0.0, of_rounds = !of_laps && before.round_updates > 0.0;
+    if (_states[i].size != before.size || (countsLaps() ? of_rounds : of_laps)) return startLaps();
+  }
 }
 
 } // namespace partita

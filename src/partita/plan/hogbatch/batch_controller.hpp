@@ -87,9 +87,10 @@ class BatchController {
   void forgetTimes();
 
   const std::vector<GroupState>& state() const { return _states; }
-  /// Continues from a state of the same groups, whose bounds may have been different: each size
+  /// Continues from a state of the same groups, whose rule and bounds may have been different: each size
   /// becomes the nearest within the present bounds; with `synchronous`, a step is divided in the same
-  /// proportions. Throws std::logic_error if there are more or fewer groups.
+  /// proportions. Updates that another rule has counted, or that batches of other sizes have made, do not
+  /// count when batches are compared. Throws std::logic_error if there are more or fewer groups.
   void restore(const std::vector<GroupState>& states);
 
  private:

@@ -77,7 +77,7 @@ void BatchController::addLap() {
 
 void BatchController::startLaps() {
   for (GroupState& state : _states) {
-    state.round_updates = state.round_batches = state.lap_updates = 0.0;
+    state.round_updates = state.round_examples = state.round_batches = state.lap_updates = 0.0;
     state.lap_batches = 0;
   }
 }

@@ -164,6 +164,38 @@ TEST_CASE("Exact updates conserve every change; overwriting reports what it lose
   }
 }
 
+TEST_CASE("Who is given up before it changes the model changes it no more", "[hogbatch]") {
+  constexpr std::int64_t values = 33;
+  const Communicator& world = everyone();
+  const SharedWindow window(world, SharedModel::bytes(values, world.size()));
+  const SharedModel model(window, values, world.size());
+  const std::vector<Real> gradient(values, Real(1));
+  ModelChange change;
+  change.gradient = gradient.data();
+  change.rate = 1.0;
+  change.rank = world.rank();
+  change.number = 7;
+  world.barrier();
+  CHECK(model.apply(change, 0).version >= 0);
+  world.barrier();
+  if (world.rank() == 0) { // gives up all ranks: the even ones after batch 7, the others before batch 8
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const SharedModel::Progress progress = model.endChangesOf(rank, 7 + rank % 2);
+      CHECK(progress.begun == (rank % 2 == 0));
+      CHECK(progress.ended == (rank % 2 == 0));
+      CHECK((progress.applied.version >= 0) == (rank % 2 == 0));
+    }
+  }
+  world.barrier();
+  const Real before = model.values()[0];
+  world.barrier();
+  change.number = 8;
+  if (world.rank() % 2 == 1) CHECK(model.apply(change, model.version()).version < 0);
+  world.barrier();
+  CHECK(model.version() == world.size());
+  CHECK(model.values()[0] == before);
+}
+
 TEST_CASE("Each sample is in one batch per epoch, whatever the workers are", "[hogbatch]") {
   const int ranks = everyone().size();
   if (ranks < 2) return;

@@ -71,7 +71,7 @@ std::string Coordinator::settle(std::size_t worker) {
   }
   const WorkOrder order = own.late ? own.applying : own.orders.front();
   const SharedModel::Progress progress =
-      _model.progressOf(static_cast<int>(_state.workers[worker].rank), order.number);
+      _model.endChangesOf(static_cast<int>(_state.workers[worker].rank), order.number);
   if (!own.late && !progress.begun)
     return "; other workers get " + counted(_orders.giveBack(worker), "example");
   WorkResult result;

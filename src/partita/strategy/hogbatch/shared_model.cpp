@@ -159,8 +159,9 @@ void changeModel(const ModelChange& change, double rate, Real* model, std::int64
   changeBlocks<false>(added, change.rank, model, size);
 }
 
-/// The batch whose change a rank has begun and ended: its number plus one, or zero for none.
+/// The batch whose change a rank has begun and ended: its number plus one, zero for none, or `forbidden`.
 struct SharedModel::Mark {
+  static constexpr std::int64_t forbidden = -1;
   std::int64_t begun, ended;
   Applied applied;
 };
@@ -184,10 +185,14 @@ SharedModel::Mark* SharedModel::markOf(int rank) const {
   return reinterpret_cast<Mark*>(_marks + rank * cache_line);
 }
 
-SharedModel::Progress SharedModel::progressOf(int rank, std::int64_t number) const {
-  const Mark& mark = *markOf(rank);
+SharedModel::Progress SharedModel::endChangesOf(int rank, std::int64_t number) const {
+  Mark& mark = *markOf(rank);
+  std::int64_t begun = __atomic_load_n(&mark.begun, __ATOMIC_ACQUIRE);
+  if (begun != number + 1) // fails if the change begins at this moment, and then says so
+    __atomic_compare_exchange_n(&mark.begun, &begun, Mark::forbidden, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_ACQUIRE);
   Progress progress;
-  progress.begun = __atomic_load_n(&mark.begun, __ATOMIC_ACQUIRE) == number + 1;
+  progress.begun = begun == number + 1;
   progress.ended = __atomic_load_n(&mark.ended, __ATOMIC_ACQUIRE) == number + 1;
   if (progress.ended) progress.applied = mark.applied;
   return progress;
@@ -209,7 +214,10 @@ void SharedModel::write(const Real* from) const {
 
 Applied SharedModel::apply(const ModelChange& change, std::int64_t read) const {
   Mark& mark = *markOf(change.rank);
-  __atomic_store_n(&mark.begun, change.number + 1, __ATOMIC_SEQ_CST);
+  std::int64_t before = __atomic_load_n(&mark.begun, __ATOMIC_RELAXED);
+  if (before == Mark::forbidden || !__atomic_compare_exchange_n(&mark.begun, &before, change.number + 1,
+                                                                false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+    return {};
   mark.applied = changed(change, read);
   __atomic_store_n(&mark.ended, change.number + 1, __ATOMIC_RELEASE);
   return mark.applied;

@@ -55,15 +55,18 @@ class SharedModel {
   /// Copies the parameters. Returns the version at the beginning of the copy.
   std::int64_t read(Real* to) const;
   void write(const Real* from) const;
-  /// Makes a change that was computed from version `read`, unless it is too old, and counts the update.
+  /// Makes a change that was computed from version `read`, and counts the update, unless it is too old or the
+  /// rank was given up.
   Applied apply(const ModelChange& change, std::int64_t read) const;
 
-  /// How far a rank has come with the change by a batch; others can tell even after its process has died.
+  /// How far a rank has come with the change by a batch.
   struct Progress {
     bool begun = false, ended = false;
     Applied applied; ///< if `ended`
   };
-  Progress progressOf(int rank, std::int64_t number) const;
+  /// Gives a rank up, whether its process has died or may still answer: if it has not begun the change by
+  /// this batch, it never will. Returns how far it has come.
+  Progress endChangesOf(int rank, std::int64_t number) const;
   /// Frees the lock if this rank holds it.
   void freeLockOf(int rank) const;
 

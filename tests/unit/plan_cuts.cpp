@@ -2,6 +2,7 @@
 #include "partita/plan/balanced_cuts.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "support/catch.hpp"
 
@@ -73,7 +74,37 @@ TEST_CASE("Balanced cuts are the best of all, costs that add up", "[plan]") {
       for (std::int64_t i = first; i < last; ++i) sum += costs[static_cast<std::size_t>(i)];
       return sum;
     };
-    for (int parts = 1; parts <= n; ++parts) checkAgainstAll(n, parts, cost);
+    std::vector<double> before{0.0};
+    for (const double own : costs) before.push_back(before.back() + own);
+    for (int parts = 1; parts <= n; ++parts) {
+      checkAgainstAll(n, parts, cost);
+      REQUIRE(balancedCuts(before, parts) == balancedCuts(n, parts, cost));
+    }
+  }
+}
+
+TEST_CASE("A bound on the costs of parts changes no cut", "[plan]") {
+  for (std::uint32_t round = 0; round < 200; ++round) {
+    const RandomStream random(3, Stream::split, round);
+    const auto n = static_cast<std::int64_t>(3 + random.below(1000, 60));
+    const int parts = 2 + static_cast<int>(random.below(1001, static_cast<std::uint32_t>(n - 2)));
+    std::vector<double> before{0.0};
+    for (std::int64_t i = 0; i < n; ++i)
+      before.push_back(before.back() + random.below(static_cast<std::uint64_t>(i), 4));
+    int asked = 0;
+    const auto sum = [&](std::int64_t first, std::int64_t last) {
+      return before[static_cast<std::size_t>(last)] - before[static_cast<std::size_t>(first)];
+    };
+    const Cost least = [&](std::int64_t first, std::int64_t last, int) { return sum(first, last); };
+    const Cost cost = [&](std::int64_t first, std::int64_t last, int part) { // as of stages with heads
+      ++asked;
+      const double own = sum(first, last);
+      return own == 0.0 ? 1e100 : own + random.below(static_cast<std::uint64_t>(2000 + last), 5) + (part > 0);
+    };
+    const Cuts without = balancedCuts(n, parts, cost);
+    const int all = std::exchange(asked, 0);
+    REQUIRE(balancedCuts(n, parts, cost, least) == without);
+    REQUIRE(asked <= all);
   }
 }
 

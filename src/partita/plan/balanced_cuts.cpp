@@ -18,20 +18,33 @@ struct PartialCut {
 using CutTable = std::vector<std::vector<PartialCut>>; ///< [parts so far][end]
 
 /// The best ways to cut 0..end into 1..parts parts, for every end; `join` combines a part's cost with the
-/// value of the parts before it.
+/// value of the parts before it, and is never smaller than that value. Of equal ways, the shortest part
+/// before the last one wins.
 template <class Join>
-CutTable cutTable(std::int64_t n, int parts,
-                  const std::function<double(std::int64_t, std::int64_t, int)>& cost, const Join& join) {
+CutTable cutTable(std::int64_t n, int parts, const PartCost& cost, const PartCost& least, const Join& join) {
+  constexpr double impossible = std::numeric_limits<double>::infinity();
   CutTable best(parts + 1, std::vector<PartialCut>(n + 1));
   best[0][0].value = 0.0;
   for (int part = 1; part <= parts; ++part) {
     const std::size_t p = part;
     for (std::int64_t end = part < parts ? part : n; end <= n; ++end) {
-      PartialCut& here = best[p][end];
-      for (std::int64_t from = part - 1; from < (part > 1 ? end : 1); ++from) {
+      const auto value_from = [&](std::int64_t from) {
         const double before = best[p - 1][from].value;
-        const double value = join(before, cost(from, end, part - 1));
-        if (value < here.value) here = {value, from};
+        const double value = before < impossible ? join(before, cost(from, end, part - 1)) : impossible;
+        return value < impossible ? value : impossible; // not NaN
+      };
+      PartialCut& here = best[p][end];
+      double limit = value_from(best[p][end - 1].from); // close to the best
+      for (std::int64_t from = part > 1 ? end - 1 : 0; from >= part - 1; --from) {
+        if (best[p - 1][from].value > limit) continue;
+        if (least) { // longer parts cost even more
+          const double bound = join(0.0, least(from, end, part - 1));
+          if (bound > limit || bound == impossible) break;
+        }
+        const double value = value_from(from);
+        if (value > limit || value == impossible) continue;
+        here = {value, from};
+        limit = value;
       }
     }
   }
@@ -40,8 +53,8 @@ CutTable cutTable(std::int64_t n, int parts,
 
 } // namespace
 
-std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
-                                       const std::function<double(std::int64_t, std::int64_t, int)>& cost) {
+std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts, const PartCost& cost,
+                                       const PartCost& least) {
   std::vector<std::int64_t> cuts(static_cast<std::size_t>(parts) - 1);
   std::iota(cuts.begin(), cuts.end(), std::int64_t{1});
   if (parts == 1 || parts == n) return cuts;
@@ -51,9 +64,10 @@ std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
                     std::to_string(parts) + " parts would take hours");
   const std::size_t count = parts, size = n;
   const double largest =
-      cutTable(n, parts, cost, [](double before, double own) { return std::max(before, own); })[count][size]
+      cutTable(n, parts, cost, least,
+               [](double before, double own) { return std::max(before, own); })[count][size]
           .value;
-  const CutTable best = cutTable(n, parts, cost, [largest](double before, double own) {
+  const CutTable best = cutTable(n, parts, cost, least, [largest](double before, double own) {
     return own > largest ? std::numeric_limits<double>::infinity() : before + own * own;
   });
   std::int64_t end = n;
@@ -62,6 +76,13 @@ std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
     cuts[p - 2] = end;
   }
   return cuts;
+}
+
+std::vector<std::int64_t> balancedCuts(const std::vector<double>& before, int parts) {
+  const PartCost cost = [&](std::int64_t first, std::int64_t last, int) {
+    return before[static_cast<std::size_t>(last)] - before[static_cast<std::size_t>(first)];
+  };
+  return balancedCuts(static_cast<std::int64_t>(before.size()) - 1, parts, cost, cost);
 }
 
 } // namespace partita

@@ -66,9 +66,7 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
   grid.first_stage.push_back(0);
   std::vector<double> before{0.0}; // the effort of stages [0, i)
   for (const Effort& effort : partition.local) before.push_back(before.back() + effort.total());
-  const auto dealt = balancedCuts(grid.stages, grid.groups, [&](std::int64_t first, std::int64_t last, int) {
-    return before[static_cast<std::size_t>(last)] - before[static_cast<std::size_t>(first)];
-  });
+  const std::vector<std::int64_t> dealt = balancedCuts(before, grid.groups);
   grid.first_stage.insert(grid.first_stage.end(), dealt.begin(), dealt.end());
   grid.first_stage.push_back(grid.stages);
   return grid;

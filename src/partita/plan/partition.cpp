@@ -52,18 +52,30 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   const int replicas = static_cast<int>(std::max<std::int64_t>(1, strategy.replicas));
   RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
   on_any_rank.data.prefetch = 0;
-  return balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
+  const bool by_flops = strategy.cut_rule == CutRule::flops;
+  std::vector<Effort> at_end; // of stages that end before layer i
+  for (std::int64_t last = 0; by_flops && last <= n; ++last)
+    at_end.push_back(parameters[static_cast<std::size_t>(last)] > 0 ? plan.headEffort(strategy, layers, last)
+                                                                    : Effort{});
+  const auto cost = [&](std::int64_t first, std::int64_t last, int index) {
     // A stage without parameters has nothing to learn, however well it would balance the others.
     if (parameters[static_cast<std::size_t>(first)] == parameters[static_cast<std::size_t>(last)])
       return 1e100;
-    if (strategy.cut_rule == CutRule::flops) {
+    if (by_flops) {
       const bool gradient_leaves = index > 0 && plan.gradientsCross();
       const Effort own = gradient_leaves ? effort.withInputGradient(first, last) : effort.of(first, last);
-      return (own + plan.extraEffort(strategy, layers, first, last, index)).total();
+      return (own + at_end[static_cast<std::size_t>(last)] +
+              plan.extraEffort(strategy, layers, first, last, index))
+          .total();
     }
     const StagePlan stage = stageOf(config, layers, first, last, index, stages);
     return static_cast<double>(
         stageMemory(stage, on_any_rank, {index, stages, replicas}, {real_bytes}).total());
+  };
+  if (!by_flops) return balancedCuts(n, stages, cost);
+  return balancedCuts(n, stages, cost, [&](std::int64_t first, std::int64_t last, int) {
+    constexpr double rounding = 1.0 - 1e-9;
+    return rounding * effort.withoutGradients(first, last).total();
   });
 }
 
@@ -92,6 +104,7 @@ void addStages(Partition& partition, const RunConfig& config, const Layers& laye
     partition.stages.push_back(stageOf(config, layers, first, last, index, stages));
     const StagePlan& stage = partition.stages.back();
     partition.local.push_back(stage.trainEffort(index > 0 && plan.gradientsCross()) +
+                              plan.headEffort(strategy, layers, last) +
                               plan.extraEffort(strategy, layers, first, last, index));
     first = last;
   }

@@ -52,11 +52,12 @@ void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan&
 
 void checkStatistics(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   for (const StagePlan& stage : partition.stages) {
-    const std::vector<LayerPlan> layers = stage.allLayers();
-    for (const LayerPlan* layer : leavesOf(layers)) {
-      if (layer->statistics() == 0) continue;
-      checkValues(*layer, fewestRows(config, grid), grid);
-      checkOrder(*layer, config, grid);
+    for (const std::vector<LayerPlan>* layers : {&stage.layers, &stage.decoder, &stage.head}) {
+      for (const LayerPlan* layer : leavesOf(*layers)) {
+        if (layer->statistics() == 0) continue;
+        checkValues(*layer, fewestRows(config, grid), grid);
+        checkOrder(*layer, config, grid);
+      }
     }
   }
 }

@@ -108,10 +108,12 @@ std::int64_t mostOf(const std::vector<LayerPlan>& layers, const Value& value) {
   return most;
 }
 
+/// Also of the decoder and the head.
 template <class Value>
-std::int64_t mostOfLeaves(const std::vector<LayerPlan>& layers, const Value& value) {
+std::int64_t mostOfLeaves(const StagePlan& stage, const Value& value) {
   std::int64_t most = 0;
-  for (const LayerPlan* leaf : leavesOf(layers)) most = std::max(most, value(*leaf));
+  for (const std::vector<LayerPlan>* layers : {&stage.layers, &stage.decoder, &stage.head})
+    for (const LayerPlan* leaf : leavesOf(*layers)) most = std::max(most, value(*leaf));
   return most;
 }
 
@@ -193,19 +195,22 @@ std::int64_t StagePlan::workValues(std::int64_t rows) const {
 }
 
 std::int64_t StagePlan::mostParameters() const {
-  return mostOfLeaves(allLayers(), [](const LayerPlan& layer) { return layer.parameters(); });
+  return mostOfLeaves(*this, [](const LayerPlan& layer) { return layer.parameters(); });
 }
 
 std::int64_t StagePlan::halfScratch(std::int64_t rows) const {
-  return mostOfLeaves(allLayers(), [rows](const LayerPlan& layer) { return layer.halfScratch(rows); });
+  return mostOfLeaves(*this, [rows](const LayerPlan& layer) { return layer.halfScratch(rows); });
 }
 
-std::int64_t weightLayers(const std::vector<LayerPlan>& layers) {
-  const auto leaves = leavesOf(layers);
-  return std::count_if(leaves.begin(), leaves.end(), [](const LayerPlan* layer) {
-    const auto shapes = layer->parameterShapes();
-    return !shapes.empty() && shapes.front().extents.size() > 1;
-  });
+std::int64_t weightLayers(const std::vector<LayerPlan>& layers, std::int64_t count) {
+  std::int64_t sum = 0;
+  for (auto layer = layers.begin(); layer != layers.begin() + count; ++layer) {
+    sum += weightLayers(layer->body) + weightLayers(layer->shortcut);
+    if (layer->group()) continue;
+    const std::vector<ParameterShape> shapes = layer->parameterShapes();
+    sum += !shapes.empty() && shapes.front().extents.size() > 1 ? 1 : 0;
+  }
+  return sum;
 }
 
 namespace {
@@ -252,11 +257,11 @@ StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan
   stage.sequence = isSequence(layers.back().out);
   stage.positions = stage.sequence ? layers.back().out[0] : 1;
   const StrategyPlan& plan = planOf(strategy);
-  Layers before(layers.begin(), layers.begin() + first);
-  if (!stage.last() && plan.matchedBefore(strategy, weightLayers(before) + weightLayers(stage.layers))) {
+  if (!stage.last() && plan.matchedBefore(strategy, weightLayers(layers, last))) {
     if (LayerPlan* moved = lastActivation(stage.layers)) moved->spec.activation = Activation::identity;
   }
-  if (!stage.first() && plan.matchedBefore(strategy, weightLayers(before))) {
+  if (!stage.first() && plan.matchedBefore(strategy, weightLayers(layers, first))) {
+    Layers before(layers.begin(), layers.begin() + first);
     const LayerPlan* moved = lastActivation(before);
     stage.entrance = moved != nullptr;
     if (stage.entrance)

@@ -17,6 +17,10 @@ class TrainingEffort {
   Effort of(std::int64_t first, std::int64_t last) const;
   /// The same if the layers before `first` need a gradient.
   Effort withInputGradient(std::int64_t first, std::int64_t last) const;
+  /// Only of the forward pass and the gradients of parameters: a part of both.
+  Effort withoutGradients(std::int64_t first, std::int64_t last) const {
+    return _own[static_cast<std::size_t>(last)] - _own[static_cast<std::size_t>(first)];
+  }
 
  private:
   std::vector<Effort> _own;                ///< sums of forward and weight gradients over layers [0, i)
@@ -114,8 +118,11 @@ struct StagePlan {
   std::int64_t halfScratch(std::int64_t rows) const; ///< of the layer that needs most; see LayerPlan
 };
 
-/// Number of layers with weights, also inside groups.
-std::int64_t weightLayers(const std::vector<LayerPlan>& layers);
+/// Number of layers with weights among the first `count`, also inside groups.
+std::int64_t weightLayers(const std::vector<LayerPlan>& layers, std::int64_t count);
+inline std::int64_t weightLayers(const std::vector<LayerPlan>& layers) {
+  return weightLayers(layers, static_cast<std::int64_t>(layers.size()));
+}
 
 /// Layers [first, last) of the network as stage `index` of `stages`, with the activations at its two cuts
 /// moved to where the labels require them.

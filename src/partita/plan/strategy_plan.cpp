@@ -11,6 +11,10 @@ void StrategyPlan::checkEarlyEnd(const StrategySection&, int wanted) const {
 
 void StrategyPlan::addOwnLoss(const StrategySection&, const std::vector<LayerPlan>&, StagePlan&) const {}
 
+Effort StrategyPlan::headEffort(const StrategySection&, const std::vector<LayerPlan>&, std::int64_t) const {
+  return {};
+}
+
 Effort StrategyPlan::extraEffort(const StrategySection&, const std::vector<LayerPlan>&, std::int64_t,
                                  std::int64_t, int) const {
   return {};

@@ -107,8 +107,11 @@ class StrategyPlan {
   virtual std::int64_t passRows(const StrategySection& section, std::int64_t batch,
                                 std::int64_t replicas) const = 0;
 
+  /// The effort per sample of the head of a stage that ends before layer `last` of `layers`.
+  virtual Effort headEffort(const StrategySection& section, const std::vector<LayerPlan>& layers,
+                            std::int64_t last) const;
   /// The effort per sample of training stage `index`, the layers [first, last) of `layers`, beyond that of
-  /// these layers and of the loss on the true labels.
+  /// these layers, of its head and of the loss on the true labels.
   virtual Effort extraEffort(const StrategySection& section, const std::vector<LayerPlan>& layers,
                              std::int64_t first, std::int64_t last, int index) const;
   /// Throws UserError if the strategy cannot train a network that is cut like this.

@@ -120,9 +120,7 @@ std::vector<std::int64_t> stagesOfRows(const CostTerms& terms, std::int64_t stag
   std::vector<double> before(cuttableLayers(rows) + 1, 0.0); // time of the layers [0, i)
   for (std::size_t i = 0; i < rows.size(); ++i) before[rows[i].index + 1] += terms.times[i].perSample();
   for (std::size_t i = 1; i < before.size(); ++i) before[i] += before[i - 1];
-  const std::vector<std::int64_t> cuts =
-      balancedCuts(cuttableLayers(rows), static_cast<int>(stages),
-                   [&](std::int64_t first, std::int64_t last, int) { return before[last] - before[first]; });
+  const std::vector<std::int64_t> cuts = balancedCuts(before, static_cast<int>(stages));
   std::vector<std::int64_t> stage_of;
   stage_of.reserve(rows.size());
   for (const LayerCost& row : rows)

@@ -65,7 +65,12 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
 bool DeckPlacer::possible(std::int64_t cut) const {
   DeckPlacement two;
   two.cuts = {cut};
-  return stepOf(two) < std::numeric_limits<double>::infinity();
+  try {
+    runOf(two);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
 }
 
 double DeckPlacer::rowsOf(const DeckPlacement& plan) const {
@@ -153,9 +158,7 @@ std::optional<DeckPlacement> DeckPlacer::balance(DeckPlacement plan, std::int64_
   for (const PassTime& pass : passesOver(rowsOf(plan)))
     before.push_back(before.back() + pass.forward + pass.backward);
   try {
-    plan.cuts = balancedCuts(
-        static_cast<std::int64_t>(_layers.size()), static_cast<int>(stages),
-        [&](std::int64_t first, std::int64_t last, int) { return before[last] - before[first]; });
+    plan.cuts = balancedCuts(before, static_cast<int>(stages));
   } catch (const UserError&) {
     return std::nullopt; // too many cuts
   }

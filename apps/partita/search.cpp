@@ -88,6 +88,7 @@ Assignment assignmentOf(const std::string& path) {
   Sha256 hash;
   const auto add = [&](const std::string& text) { hash.update(text.data(), text.size()); };
   add(versionString() + gitHash()); // of the estimators
+  add(engineVersion(spec.task.schedule.engine));
   add(readTextFile(path, most_model_bytes));
   for (const SearchSpec::Model& model : spec.models) {
     const std::string file = (std::filesystem::path(path).parent_path() / model.file).string();

@@ -3,12 +3,15 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/node_memory.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
 #include "partita/data/load_data.hpp"
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <sstream>
 
 #include "shared_folder.hpp"
@@ -125,27 +128,71 @@ TEST_CASE("A rank that cannot load the data stops all ranks", "[data]") {
                        Catch::Message("no such data"));
 }
 
-TEST_CASE("Without room for shared memory, each rank gets a copy", "[data]") {
+namespace {
+
+/// In its scope, this process can open no file.
+class NoFiles {
+ public:
+  NoFiles() {
+    getrlimit(RLIMIT_NOFILE, &_before);
+    rlimit limit = _before;
+    limit.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~NoFiles() { setrlimit(RLIMIT_NOFILE, &_before); }
+  NoFiles(const NoFiles&) = delete;
+  NoFiles& operator=(const NoFiles&) = delete;
+
+ private:
+  rlimit _before{};
+};
+
+/// Loads the glyphs on all ranks, of which those that call `limit` cannot share memory.
+template <class Limit>
+void requireCopies(bool limited, const std::string& reason) {
   const DataSets own = loadData(glyphs(), 3, Need::everything);
-  const FileSizeLimit limit(1024); // bytes
-  const DataSets sets =
-      loadOnNode(everyone(), &everyone(), [&] { return loadData(glyphs(), 3, Need::everything); });
+  std::unique_ptr<Limit> limit;
+  const std::size_t warnings = Log::warnings().size();
+  DataSets sets;
+  for (int turn = 0; turn < 2; ++turn) {
+    if (limited) limit = std::make_unique<Limit>();
+    sets = loadOnNode(everyone(), &everyone(), [] { return loadData(glyphs(), 3, Need::everything); });
+    limit.reset();
+  }
   requireSameSets(sets, own);
   CHECK_FALSE(isShared(sets.train.labels.data()));
+  if (everyone().size() == 1) return;
+  REQUIRE(Log::warnings().size() == warnings + 1);
+  CHECK(Log::warnings().back() ==
+        "the ranks of a node cannot share memory (" + reason + "): each holds a copy of the data");
+}
+
+struct SmallFiles : FileSizeLimit {
+  SmallFiles() : FileSizeLimit(1024) {} // bytes
+};
+
+} // namespace
+
+TEST_CASE("Without room for shared memory, each rank gets a copy", "[data]") {
+  requireCopies<SmallFiles>(everyone().rank() == 0, std::strerror(EFBIG));
+}
+
+TEST_CASE("If a rank cannot open shared memory, each rank gets a copy", "[data]") {
+  requireCopies<NoFiles>(everyone().rank() == everyone().size() - 1, std::strerror(EMFILE));
 }
 
 TEST_CASE("Shared memory has no name once all ranks have it", "[data]") {
   constexpr std::uint64_t bytes = 3000;
-  const NodeMemory memory =
-      shareOnNode(everyone(), bytes, [](void* values) { std::memset(values, 'x', bytes); });
+  const std::string maker = broadcast(everyone(), "partita-" + std::to_string(getpid()) + "-");
+  const NodeMemory memory = shareOnNode(everyone(), bytes, [&](void* values) {
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      CHECK(entry.path().filename().string().rfind(maker, 0) != 0);
+    std::memset(values, 'x', bytes);
+  });
   REQUIRE(memory.values != nullptr);
   const char* const values = static_cast<const char*>(memory.values.get());
   CHECK(std::string(values, bytes) == std::string(bytes, 'x'));
   CHECK(isShared(values));
-  everyone().barrier();
-  const std::string own = "partita-" + std::to_string(getpid()) + "-";
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-    CHECK(entry.path().filename().string().rfind(own, 0) != 0);
 }
 
 } // namespace partita::test::node_data

@@ -16,9 +16,9 @@ struct NodeMemory {
 };
 
 /// `bytes` bytes, the same number on all ranks, which `fill` writes on the first one. Unlike a window of MPI,
-/// it is released by each rank alone, also if others have died, and a lack of space is known before it is
-/// used. It has a name in the system until all ranks have found it, so that nothing remains of a job that is
-/// killed later. Collective over ranks of one node.
+/// each rank releases it alone, even if others have died, and a lack of space is known before the space is
+/// used. The memory loses its name before it gets its content, so a job that is killed leaves nothing behind.
+/// Collective over ranks of one node.
 NodeMemory shareOnNode(const Communicator& node, std::uint64_t bytes, const std::function<void(void*)>& fill);
 
 } // namespace partita

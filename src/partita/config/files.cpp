@@ -146,8 +146,15 @@ int readFailure(const std::string& path) {
 }
 
 int allocateBlocks(int file, std::uint64_t from, std::uint64_t bytes) {
-  int error = EINTR; // signals interrupt it on some file systems
-  while (error == EINTR) error = posix_fallocate(file, static_cast<off_t>(from), static_cast<off_t>(bytes));
+  // On some file systems a signal interrupts the call, which then has allocated nothing: with a signal every
+  // few milliseconds, as a profiler sends, a large file would never be complete.
+  constexpr std::uint64_t piece = std::uint64_t{16} << 20;
+  int error = 0;
+  for (std::uint64_t done = 0; done < bytes && (error == 0 || error == EINTR);) {
+    const std::uint64_t next = std::min(piece, bytes - done);
+    error = posix_fallocate(file, static_cast<off_t>(from + done), static_cast<off_t>(next));
+    if (error == 0) done += next;
+  }
   return error;
 }
 

@@ -22,6 +22,14 @@ class ConstArray {
     _owner = std::move(owned);
   }
   ConstArray(std::initializer_list<T> values) : ConstArray(std::vector<T>(values)) {}
+  ConstArray(const ConstArray&) = default;
+  ConstArray& operator=(const ConstArray&) = default;
+  ConstArray(ConstArray&& other) noexcept { swap(other); }
+  ConstArray& operator=(ConstArray&& other) noexcept {
+    ConstArray(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~ConstArray() = default;
   /// `size` values at `begin` in memory that exists as long as `owner`.
   ConstArray(std::shared_ptr<const void> owner, const T* begin, std::size_t size)
       : _owner(std::move(owner)), _begin(begin), _size(size) {}
@@ -44,6 +52,12 @@ class ConstArray {
   friend bool operator!=(const ConstArray& a, const ConstArray& b) { return !(a == b); }
 
  private:
+  void swap(ConstArray& other) noexcept {
+    std::swap(_owner, other._owner);
+    std::swap(_begin, other._begin);
+    std::swap(_size, other._size);
+  }
+
   std::shared_ptr<const void> _owner;
   const T* _begin = nullptr;
   std::size_t _size = 0;

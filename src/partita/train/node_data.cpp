@@ -5,6 +5,7 @@
 #include "partita/core/available_memory.hpp"
 #include "partita/core/log.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -81,47 +82,68 @@ std::shared_ptr<const void> copyToEach(const Communicator& ranks, std::uint64_t 
   return {words, words->data()};
 }
 
+/// Warns once, on rank 0, if some ranks cannot share memory. `failure`: why this rank cannot; empty if it
+/// can.
+void warnOfCopies(const Communicator& world, const std::string& failure) {
+  const std::int64_t nobody = world.size(),
+                     first = world.minimum(failure.empty() ? nobody : std::int64_t{world.rank()});
+  if (first == nobody) return;
+  const std::string text = "the ranks of a node cannot share memory (" +
+                           broadcast(world, failure, static_cast<int>(first)) +
+                           "): each holds a copy of the data";
+  const std::vector<std::string> known = Log::warnings(); // of the labels, which are loaded first
+  if (std::find(known.begin(), known.end(), text) == known.end()) Log::warning(text);
+}
+
+/// What `fill` writes on the first rank, on all ranks of `sharing`: in memory that they share, or else in
+/// copies.
+std::shared_ptr<const void> onAllRanks(const Communicator& world, const Communicator* sharing,
+                                       std::uint64_t bytes, const std::function<void(void*)>& fill) {
+  const bool first = sharing != nullptr && sharing->rank() == 0;
+  const auto needed = static_cast<double>(bytes);
+  collectively(world, [&] {
+    if (first) requireMemory(needed, "a copy of the data for the ranks of the node");
+  });
+  NodeMemory memory;
+  if (sharing != nullptr) memory = shareOnNode(*sharing, bytes, fill);
+  warnOfCopies(world, memory.failure);
+  const bool copies = !memory.failure.empty();
+  collectively(world, [&] {
+    if (!copies) return;
+    const double of_all = needed * sharing->size();
+    requireMemory(first && of_all > availableOnNode() ? of_all : needed, "a copy of the data for each rank");
+  });
+  if (copies) memory.values = copyToEach(*sharing, bytes, fill);
+  return memory.values;
+}
+
 } // namespace
 
 DataSets loadOnNode(const Communicator& world, const Communicator* sharing,
                     const std::function<DataSets()>& load) {
   DataSets sets;
-  const bool loads = sharing != nullptr && sharing->rank() == 0;
   collectively(world, [&] {
-    if (loads) sets = load();
+    if (sharing != nullptr && sharing->rank() == 0) sets = load();
   });
-  const bool shares = sharing != nullptr && sharing->size() > 1;
+  if (sharing != nullptr && sharing->size() == 1) sharing = nullptr;
   Describe contents;
-  NodeMemory memory;
-  const auto fill = [&](void* to) {
-    CopyOut copy{static_cast<char*>(to)};
-    visitSets(sets, copy);
-  };
-  if (shares) {
+  if (sharing != nullptr) {
     visitSets(sets, contents);
     broadcast(*sharing, contents.numbers);
     contents.bytes = static_cast<std::uint64_t>(sharing->maximum(static_cast<std::int64_t>(contents.bytes)));
-    memory = shareOnNode(*sharing, contents.bytes, fill);
   }
-  const bool copies = shares && memory.values == nullptr;
-  collectively(world, [&] {
-    if (copies && loads)
-      requireMemory(static_cast<double>(contents.bytes) * sharing->size(),
-                    "a copy of the data for each rank");
+  const std::shared_ptr<const void> arrays = onAllRanks(world, sharing, contents.bytes, [&](void* to) {
+    CopyOut copy{static_cast<char*>(to)};
+    visitSets(sets, copy);
   });
-  if (!shares) return sets;
-  if (copies) memory.values = copyToEach(*sharing, contents.bytes, fill);
-  Replace replace{contents.numbers.data(), memory.values};
+  if (sharing == nullptr) return sets;
+  Replace replace{contents.numbers.data(), arrays};
   visitSets(sets, replace);
   broadcast(*sharing, sets.shape);
   broadcast(*sharing, sets.shift);
   broadcast(*sharing, sets.scale);
   broadcast(*sharing, sets.label_values);
   sets.classes = sharing->maximum(sets.classes);
-  if (copies && sets.train.features.rows() > 0)
-    Log::warning("the ranks of a node cannot share memory (" + memory.failure +
-                 "): each holds a copy of the " + "data, " +
-                 formatBytes(static_cast<double>(contents.bytes)));
   return sets;
 }
 

@@ -159,6 +159,12 @@ GivenMemory checkedMemory(const RunConfig& config, const Partition& partition, c
   return memory;
 }
 
+/// Seconds that ranks may wait for one another before a message counts as lost. Networks delay messages by
+/// half a minute when a link is set up anew or its route changes.
+double stuckLimit(const RunConfig& config) {
+  return std::clamp(static_cast<double>(config.run.watchdog) / 20.0, 5.0, 30.0);
+}
+
 /// Ends a job that will not end by itself. Reading the data may take any time: if some ranks read for
 /// minutes, the others only report it.
 Watchdog::Limits setUpLimits(const Communicator& world, const RunConfig& config) {
@@ -166,7 +172,7 @@ Watchdog::Limits setUpLimits(const Communicator& world, const RunConfig& config)
   const auto patience = static_cast<double>(config.run.watchdog);
   limits.warning = std::min(60.0, patience);
   limits.silence = 0.0;
-  limits.stuck += 2.0 * world.size() * linkModel().latency;
+  limits.stuck = stuckLimit(config) + 2.0 * world.size() * linkModel().latency;
   if (config.run.watchdog == 0) limits.warning = limits.stuck = std::numeric_limits<double>::infinity();
   return limits;
 }
@@ -179,7 +185,8 @@ Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
   const LinkModel& links = linkModel();
   Watchdog::Limits limits;
   limits.silence = static_cast<double>(config.run.watchdog);
-  limits.stuck += bytes / slow_network + 2.0 * plans.grid.ranks * links.latency + links.delay;
+  limits.stuck =
+      stuckLimit(config) + bytes / slow_network + 2.0 * plans.grid.ranks * links.latency + links.delay;
   if (links.bandwidth > 0.0) limits.stuck += 2.0 * bytes / links.bandwidth; // a sum sends twice the values
   if (config.run.watchdog == 0) limits.stuck = std::numeric_limits<double>::infinity();
   return limits;

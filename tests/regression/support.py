@@ -7,6 +7,7 @@ need it are skipped if it is absent, and a script whose tests are all skipped en
 import concurrent.futures
 import csv
 import json
+import math
 import os
 import resource
 import signal
@@ -110,6 +111,21 @@ def rank_processes(launcher):
         except OSError:
             continue  # it has ended, or is not ours to look at
     return ranks
+
+
+def processor_time():
+    """Cores that control groups of Linux (version 1 or 2) grant the tests; infinite without a limit."""
+    least = math.inf
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, group = line.split(":", 2)
+        folder = Path("/sys/fs/cgroup", names, group.strip("/"))
+        for place in (folder, *folder.parents):
+            files = [place / "cpu.max"] if names == "" else [place / f"cpu.cfs_{name}_us" for name in ("quota", "period")]
+            if all(file.exists() for file in files):
+                quota, period = " ".join(file.read_text() for file in files).split()
+                if quota not in ("max", "-1"):
+                    least = min(least, int(quota) / int(period))
+    return least
 
 
 def with_fault(fault):

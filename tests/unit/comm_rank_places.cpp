@@ -119,6 +119,53 @@ TEST_CASE("The launcher tells the place on the node before MPI starts", "[comm]"
   if (device_is_host) CHECK(useDevice(1) == -1);
 }
 
+namespace {
+
+/// A rank that may run on these cores; `group` 0: without a limit.
+CoreShare share(int first_core, int cores, double quota = 0.0, std::uint64_t group = 0) {
+  CoreShare rank;
+  CPU_ZERO(&rank.cores);
+  for (int core = first_core; core < first_core + cores; ++core) CPU_SET(core, &rank.cores);
+  if (group > 0) rank.quota = {quota, 1, group};
+  return rank;
+}
+
+} // namespace
+
+TEST_CASE("Ranks divide the cores that they share", "[comm]") {
+  const std::vector<CoreShare> shared(4, share(0, 16));
+  CHECK(threadsOf(shared, 0) == 4);
+  CHECK(coresOf(shared) == 16);
+  const std::vector<CoreShare> mixed{share(0, 4), share(4, 8), share(4, 8)};
+  CHECK(threadsOf(mixed, 0) == 4);
+  CHECK(threadsOf(mixed, 1) == 4);
+  CHECK(coresOf(mixed) == 12);
+  CHECK(threadsOf(std::vector<CoreShare>(3, share(0, 2)), 2) == 1);
+}
+
+TEST_CASE("Ranks divide the processor time of their own container only", "[comm]") {
+  const std::vector<CoreShare> in_one(4, share(0, 16, 8.0, 1));
+  CHECK(threadsOf(in_one, 0) == 2);
+  CHECK(coresOf(in_one) == 8);
+  std::vector<CoreShare> in_each;
+  for (std::uint64_t group = 1; group <= 4; ++group) in_each.push_back(share(0, 64, 4.0, group));
+  for (std::size_t rank = 0; rank < 4; ++rank) CHECK(threadsOf(in_each, rank) == 4);
+  CHECK(coresOf(in_each) == 16);
+  in_each[3] = share(0, 64);
+  CHECK(threadsOf(in_each, 0) == 4);
+  CHECK(threadsOf(in_each, 3) == 16);
+  CHECK(coresOf(in_each) == 64);
+}
+
+TEST_CASE("Part of a core is not a thread, but each rank has one", "[comm]") {
+  CHECK(threadsOf({share(0, 8, 2.9, 1)}, 0) == 2);
+  CHECK(coresOf({share(0, 8, 2.9, 1)}) == 2);
+  CHECK(threadsOf({share(0, 8, 0.5, 1)}, 0) == 1);
+  CHECK(coresOf({share(0, 8, 0.5, 1)}) == 1);
+  CHECK(threadsOf({share(0, 2, 1e9, 1)}, 0) == 2);
+  CHECK(threadsOf(std::vector<CoreShare>(4, share(0, 8, 2.0, 1)), 0) == 1);
+}
+
 TEST_CASE("This process finds its own place", "[comm]") {
   const auto places = gatherPlaces(Communicator::world());
   REQUIRE(places.size() == 1);

@@ -24,7 +24,8 @@ class Machine {
   }
 
   double memory() const { return memoryOfGroup(_folder.path()); }
-  double cores() const { return coresOfGroup(_folder.path()); }
+  double cores() const { return quota().cores; }
+  CoreQuota quota() const { return coresOfGroup(_folder.path()); }
 
  private:
   ScratchFolder _folder;
@@ -81,6 +82,27 @@ TEST_CASE("A container that knows only the names of its groups outside has limit
   first.limit("memory/memory.limit_in_bytes", "6000");
   CHECK(first.cores() == 3.0);
   CHECK(first.memory() == 6000.0);
+}
+
+TEST_CASE("A folder with the names of all controllers needs no link", "[core]") {
+  Machine first("2:cpu,cpuacct:/job\n");
+  first.limit("cpu,cpuacct/job/cpu.cfs_quota_us", "250000");
+  first.limit("cpu,cpuacct/job/cpu.cfs_period_us", "100000");
+  CHECK(first.cores() == 2.5);
+}
+
+TEST_CASE("The processor time belongs to the topmost group with the least limit", "[core]") {
+  Machine machine("0::/job/a\n");
+  CHECK_FALSE(machine.quota().limits());
+  machine.limit("job/cpu.max", "400000 100000");
+  machine.limit("job/a/cpu.max", "max 100000");
+  machine.limit("job/b/cpu.max", "400000 100000");
+  const CoreQuota of_job = machine.quota();
+  REQUIRE(of_job.limits());
+  machine.write("proc/self/cgroup", "0::/job/b\n");
+  CHECK(machine.quota().isOf(of_job));
+  machine.limit("job/b/cpu.max", "300000 100000");
+  CHECK_FALSE(machine.quota().isOf(of_job));
 }
 
 } // namespace partita::test::core_control_group

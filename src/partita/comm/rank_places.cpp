@@ -1,7 +1,6 @@
 #include "partita/comm/rank_places.hpp"
 
 #include "partita/config/text.hpp"
-#include "partita/core/control_group.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/types.hpp"
 
@@ -14,7 +13,6 @@
 #include <fstream>
 #include <limits>
 #include <map>
-#include <sched.h>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -26,7 +24,7 @@ namespace partita {
 namespace {
 
 /// The cores on which this process may run: those of all its threads, because OpenMP may have bound each of
-/// them to one core.
+/// them to one core. If the system does not say, the first ones.
 cpu_set_t ownCores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -37,22 +35,44 @@ cpu_set_t ownCores() {
     const int thread = std::atoi(task.path().filename().c_str());
     if (sched_getaffinity(thread, sizeof of_thread, &of_thread) == 0) CPU_OR(&cores, &cores, &of_thread);
   }
+  if (CPU_COUNT(&cores) > 0) return cores;
+  const unsigned known = std::max(1U, std::thread::hardware_concurrency());
+  for (unsigned core = 0; core < known; ++core) CPU_SET(core, &cores);
   return cores;
 }
 
-/// The cores of the ranks of a node, in order. Collective.
-std::vector<cpu_set_t> coresOfRanks(const Communicator& node) {
-  const cpu_set_t mine = ownCores();
-  std::vector<cpu_set_t> all(node.size());
+/// The shares of the ranks of a node, in order. Collective.
+std::vector<CoreShare> sharesOfRanks(const Communicator& node) {
+  static_assert(std::is_trivially_copyable<CoreShare>::value, "shares travel as bytes");
+  const CoreShare mine{ownCores(), coresOfGroup()};
+  std::vector<CoreShare> all(node.size());
   PARTITA_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node.get()));
   return all;
 }
 
-cpu_set_t coresOfAnyRank(const Communicator& node) {
+cpu_set_t coresOfAny(const std::vector<CoreShare>& ranks) {
   cpu_set_t together;
   CPU_ZERO(&together);
-  for (const cpu_set_t& own : coresOfRanks(node)) CPU_OR(&together, &together, &own);
+  for (const CoreShare& rank : ranks) CPU_OR(&together, &together, &rank.cores);
   return together;
+}
+
+/// Whole cores, at least one, that a limited group has time for.
+std::int64_t wholeCores(const CoreQuota& quota) {
+  constexpr double most = CPU_SETSIZE;
+  return static_cast<std::int64_t>(std::max(1.0, std::min(most, std::floor(quota.cores))));
+}
+
+/// So many of the given cores, but no more than the groups of the ranks together have time for.
+std::int64_t withinQuotas(std::int64_t cores, const std::vector<CoreShare>& ranks) {
+  std::int64_t sum = 0;
+  for (auto rank = ranks.begin(); rank != ranks.end(); ++rank) {
+    if (!rank->quota.limits()) return cores;
+    const bool counted_before = std::any_of(
+        ranks.begin(), rank, [&](const CoreShare& other) { return other.quota.isOf(rank->quota); });
+    if (!counted_before) sum += wholeCores(rank->quota);
+  }
+  return std::min(cores, sum);
 }
 
 /// The cores of the node that the job may use. When a thread asks for all, the kernel leaves out those that
@@ -66,12 +86,6 @@ cpu_set_t coresOfJob() {
   sched_getaffinity(0, sizeof all, &all);
   sched_setaffinity(0, sizeof own, &own);
   return all;
-}
-
-/// As many of these cores as the control group of this process has processor time for.
-std::int64_t withinQuota(std::int64_t cores) {
-  const double quota = std::max(1.0, std::floor(coresOfGroup()));
-  return quota < static_cast<double>(cores) ? static_cast<std::int64_t>(quota) : cores;
 }
 
 bool hasValue(const char* variable) {
@@ -94,31 +108,38 @@ std::int64_t countCores(const cpu_set_t& threads) {
 
 } // namespace
 
+int threadsOf(const std::vector<CoreShare>& ranks, std::size_t rank) {
+  const CoreShare& mine = ranks[rank];
+  int on_cores = 0, in_group = 0; // ranks, with this one
+  for (const CoreShare& other : ranks) {
+    cpu_set_t common;
+    CPU_AND(&common, &mine.cores, &other.cores);
+    on_cores += CPU_COUNT(&common) > 0 ? 1 : 0;
+    in_group += other.quota.isOf(mine.quota) ? 1 : 0;
+  }
+  int threads = CPU_COUNT(&mine.cores) / std::max(1, on_cores);
+  if (mine.quota.limits()) threads = std::min(threads, static_cast<int>(wholeCores(mine.quota)) / in_group);
+  return std::max(1, threads);
+}
+
+std::int64_t coresOf(const std::vector<CoreShare>& ranks) {
+  const cpu_set_t together = coresOfAny(ranks);
+  return withinQuotas(CPU_COUNT(&together), ranks);
+}
+
 int threadsForThisRank(const Communicator& world) {
   const Communicator node = world.node();
-  const std::vector<cpu_set_t> cores = coresOfRanks(node);
-  const cpu_set_t& mine = cores[node.rank()];
-  if (CPU_COUNT(&mine) == 0) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  int sharing = 0;
-  for (const cpu_set_t& other : cores) {
-    cpu_set_t common;
-    CPU_AND(&common, &mine, &other);
-    sharing += CPU_COUNT(&common) > 0 ? 1 : 0;
-  }
-  const std::int64_t quota = withinQuota(std::numeric_limits<int>::max()) / node.size();
-  return std::max(1, std::min(CPU_COUNT(&mine) / std::max(1, sharing), static_cast<int>(quota)));
+  return threadsOf(sharesOfRanks(node), static_cast<std::size_t>(node.rank()));
 }
 
 std::int64_t ranksAtOnce(const Communicator& world) {
   const Communicator node = world.node();
-  const cpu_set_t together = coresOfAnyRank(node);
   const Device own = ownDevice();
-  const std::int64_t threads = node.total(own.index < 0 ? own.threads : 0),
-                     cores = withinQuota(CPU_COUNT(&together));
+  const std::int64_t cores = coresOf(sharesOfRanks(node)),
+                     threads = node.total(own.index < 0 ? own.threads : 0);
   constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
-  const bool enough = cores == 0 || threads <= cores;
   const std::int64_t least =
-      world.minimum(enough ? all : std::max<std::int64_t>(1, node.size() * cores / threads));
+      world.minimum(threads <= cores ? all : std::max<std::int64_t>(1, node.size() * cores / threads));
   return least == all ? 0 : least;
 }
 
@@ -127,20 +148,20 @@ bool isOversubscribed(const Communicator& world) {
 }
 
 std::string bindingAdvice(const Communicator& world) {
-  const cpu_set_t together = coresOfAnyRank(world.node());
+  const std::vector<CoreShare> ranks = sharesOfRanks(world.node());
   const bool chosen = hasValue("OMP_NUM_THREADS") || hasValue("KOKKOS_NUM_THREADS"),
              counts = hosts_use_threads && !chosen; // reads a file for each core
-  const std::int64_t bound = counts ? countCores(together) : 0,
-                     cores = counts ? withinQuota(countCores(coresOfJob())) : 0;
+  const std::int64_t bound = counts ? countCores(coresOfAny(ranks)) : 0,
+                     cores = counts ? withinQuotas(countCores(coresOfJob()), ranks) : 0;
   const bool wasted = bound > 0 && 2 * bound <= cores;
   const std::int64_t first = world.minimum(wasted ? world.rank() : world.size());
   if (first == world.size()) return "";
   const std::int64_t shown_bound = world.total(first == world.rank() ? bound : 0),
                      shown_cores = world.total(first == world.rank() ? cores : 0);
-  return "the launcher binds the ranks of a node to " + std::to_string(shown_bound) + " of its " +
+  return "the launcher binds the ranks of a node to " + std::to_string(shown_bound) + " of " +
          counted(shown_cores, "core") +
-         "; if the job may use more, start more ranks, give each more cores (mpirun --map-by slot:PE=N, srun "
-         "--cpus-per-task=N), or do not bind them (--bind-to none)";
+         " that they could use; if the job may use more, start more ranks, give each more cores (mpirun "
+         "--map-by slot:PE=N, srun --cpus-per-task=N), or do not bind them (--bind-to none)";
 }
 
 std::optional<int> launcherLocalRank() {

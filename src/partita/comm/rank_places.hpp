@@ -1,17 +1,34 @@
 #pragma once
 
 #include "partita/comm/mpi.hpp"
+#include "partita/core/control_group.hpp"
 #include "partita/core/provenance.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <sched.h>
 #include <string>
 #include <vector>
 
 namespace partita {
 
-/// Default number of threads for this rank: the cores it may run on, divided among the ranks of its node that
-/// may run on the same cores; no more than the processor time that a container grants the ranks of a node.
-/// More threads than cores would spin against one another. Collective.
+/// What the system gives one rank of a node.
+struct CoreShare {
+  cpu_set_t cores;
+  CoreQuota quota; ///< shared with the ranks of the same control group
+};
+
+/// Default number of threads for one of the ranks of a node: the cores it may run on, divided among the ranks
+/// that may run on the same cores; no more than the processor time of its control group, divided among the
+/// ranks of the same group. A container may hold one rank or all. More threads than cores would spin against
+/// one another.
+int threadsOf(const std::vector<CoreShare>& ranks, std::size_t rank);
+
+/// The number of cores that the ranks of a node can keep busy together.
+std::int64_t coresOf(const std::vector<CoreShare>& ranks);
+
+/// `threadsOf` for this rank. Collective.
 int threadsForThisRank(const Communicator& world);
 
 /// The number of ranks of a node whose threads can run at once, on the node where it is smallest; 0 if all

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <sys/stat.h>
 #include <vector>
 
 namespace partita {
@@ -24,31 +25,44 @@ double numberIn(const std::string& path) {
   return file >> value && value >= 0.0 ? value : no_bound;
 }
 
-/// The smallest limit on the path from a group to the root of `mount`.
-double leastUpFrom(const std::string& mount, std::string group, const LimitOf& limit) {
-  double least = limit(mount);
-  for (; group.size() > 1; group.resize(group.rfind('/'))) least = std::min(least, limit(mount + group));
-  return least;
+/// A limit, and the folder of the group that sets it.
+struct Limit {
+  double value = no_bound;
+  std::string group;
+};
+
+/// Keeps the smaller limit; of equal ones the new one, which is to be further up: more processes share it.
+void lower(Limit& least, const std::string& group, const LimitOf& limit) {
+  const double value = limit(group);
+  if (value < no_bound && value <= least.value) least = {value, group};
 }
 
-/// Looks at the groups of `controller` if it has a hierarchy of its own (version 1), and at the common ones
-/// (version 2). In a container the groups may be those of the host, whose files are not there; then the
-/// topmost files are those of the container.
-double leastLimit(const std::string& root, const std::string& controller, const LimitOf& version1,
-                  const LimitOf& version2) {
+/// The smallest limit on the path from a group to the root of `mount`.
+void lowerUpFrom(Limit& least, const std::string& mount, std::string group, const LimitOf& limit) {
+  for (; group.size() > 1; group.resize(group.rfind('/'))) lower(least, mount + group, limit);
+  lower(least, mount, limit);
+}
+
+/// Looks at the groups of `controller` if it has a hierarchy of its own (version 1), whose folder may have
+/// the names of all its controllers, and at the common ones (version 2). In a container the groups may be
+/// those of the host, whose files are not there; then the topmost files are those of the container.
+Limit leastLimit(const std::string& root, const std::string& controller, const LimitOf& version1,
+                 const LimitOf& version2) {
   const std::string mounts = root + "/sys/fs/cgroup";
-  double least = std::min(version1(mounts + "/" + controller), version2(mounts));
+  Limit least;
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) { // "0::/a/b", or "4:cpu,cpuacct:/a/b"
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::vector<std::string> controllers = split(line.substr(first + 1, second - first - 1), ',');
-    const std::string group = line.substr(second + 1);
-    if (first + 1 == second)
-      least = std::min(least, leastUpFrom(mounts, group, version2));
-    else if (std::find(controllers.begin(), controllers.end(), controller) != controllers.end())
-      least = std::min(least, leastUpFrom(mounts + "/" + controller, group, version1));
+    const std::string names = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
+    const std::vector<std::string> controllers = split(names, ',');
+    if (names.empty()) lowerUpFrom(least, mounts, group, version2);
+    if (std::find(controllers.begin(), controllers.end(), controller) == controllers.end()) continue;
+    for (const std::string& name : {names, controller})
+      lowerUpFrom(least, mounts + "/" + name, group, version1);
   }
+  lower(least, mounts + "/" + controller, version1);
+  lower(least, mounts, version2);
   return least;
 }
 
@@ -56,11 +70,13 @@ double leastLimit(const std::string& root, const std::string& controller, const 
 
 double memoryOfGroup(const std::string& root) {
   return leastLimit(
-      root, "memory", [](const std::string& group) { return numberIn(group + "/memory.limit_in_bytes"); },
-      [](const std::string& group) { return numberIn(group + "/memory.max"); });
+             root, "memory",
+             [](const std::string& group) { return numberIn(group + "/memory.limit_in_bytes"); },
+             [](const std::string& group) { return numberIn(group + "/memory.max"); })
+      .value;
 }
 
-double coresOfGroup(const std::string& root) {
+CoreQuota coresOfGroup(const std::string& root) {
   const auto version1 = [](const std::string& group) { // a quota of -1: none
     const double quota = numberIn(group + "/cpu.cfs_quota_us"),
                  period = numberIn(group + "/cpu.cfs_period_us");
@@ -71,7 +87,13 @@ double coresOfGroup(const std::string& root) {
     std::ifstream file(group + "/cpu.max");
     return file >> quota >> period && period > 0.0 ? quota / period : no_bound;
   };
-  return leastLimit(root, "cpu", version1, version2);
+  const Limit least = leastLimit(root, "cpu", version1, version2);
+  CoreQuota quota;
+  quota.cores = least.value;
+  struct stat folder {};
+  if (least.value < no_bound && stat(least.group.c_str(), &folder) == 0)
+    quota.device = folder.st_dev, quota.file = folder.st_ino;
+  return quota;
 }
 
 } // namespace partita

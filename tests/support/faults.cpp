@@ -73,7 +73,7 @@ bool isUnreadable(int file) {
          lseek(file, 0, SEEK_CUR) > 0;
 }
 
-/// Returns true once: for the first table that has its name already.
+/// Returns true once, for a `.csv` that is not `.partial`.
 bool exceedsQuota(int file) {
   static bool told = false;
   const std::string path = std::strcmp(fault().kind, "quota") == 0 ? pathOf(file) : "", end = ".csv";

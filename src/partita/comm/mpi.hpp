@@ -78,8 +78,8 @@ class Communicator {
   MPI_Comm get() const { return _comm; }
   int rank() const { return _rank; }
   int size() const { return _size; }
-  /// The number by which the launcher knows a rank of this communicator. MPI searches for it once: that takes
-  /// as long as the job has ranks, and each message needs it.
+  /// The number by which the launcher knows a rank of this communicator. MPI searches for it once: its
+  /// time grows with the ranks of the job, so the answer is kept.
   int worldRank(int rank) const;
   std::vector<int> worldRanks(const std::vector<int>& ranks) const; ///< the same of several ranks
 

@@ -30,7 +30,7 @@ void listDatasets(hid_t group, const std::string& path, const std::string& prefi
         checkedId<Hdf5Object>(H5Oopen(group, link.c_str(), H5P_DEFAULT),
                               path + ": '/" + name + "' cannot be opened; the file is damaged");
     const H5I_type_t type = H5Iget_type(object.get());
-    const bool plain = asLine(link) == link; // a name of ours
+    const bool plain = asLine(link) == link; // our names have no control characters
     if (plain && type == H5I_DATASET) {
       names.push_back(name);
     } else if (plain && type == H5I_GROUP && levels > 1) {

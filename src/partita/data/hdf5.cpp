@@ -144,10 +144,4 @@ double readNumber(hid_t object, const std::string& name, const std::string& wher
   return readScalar<double>(object, name, H5T_FLOAT, H5T_NATIVE_DOUBLE, where);
 }
 
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
-  return text;
-}
-
 } // namespace partita

@@ -88,9 +88,6 @@ Hdf5Space simpleSpace(const std::vector<std::int64_t>& extents);
 std::vector<std::int64_t> extentsOf(hid_t dataset);
 Hdf5Space sliceSpace(hid_t dataset, const TensorSlice& slice); ///< of a data set, with a slice selected
 
-/// Text from a file, adapted for a one-line message.
-std::string printable(std::string text);
-
 /// Attributes of an object. Reading throws if the attribute is missing or of another type; `where` names the
 /// file and the object in messages.
 void writeAttribute(hid_t object, const std::string& name, const std::string& text, const std::string& where);

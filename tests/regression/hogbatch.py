@@ -290,6 +290,14 @@ class Workers(RunOfWorkers):
         self.assertRefused(run("train", *words, ranks=2), "run/decisions: decisions.csv needs a run directory (-d)")
         self.assertDone(run("train", *words, "-n", "--ranks", "2"))
 
+    def test_a_log_that_the_system_gives_up_does_not_end_the_run(self):
+        """It is the first table that is synchronised."""
+        result = run("train", self.deck, *WORKERS, "run/decisions=true", "run/epochs=1", "-d", self.folder / "run",
+                     ranks=2, environment=support.with_fault("quota:0:0"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("decisions.csv: cannot be written: Disk quota exceeded", result.stderr)
+        self.assertTrue((self.folder / "run" / "parameters.h5").exists())
+
     def test_a_log_that_does_not_fit_changes_no_earlier_run(self):
         self.train("run/decisions=true", "run/epochs=1")
         log, again = self.folder / "run" / "decisions.csv", self.folder / "again"

@@ -509,6 +509,8 @@ class RunDirectories(Protected):
         result = run("train", self.deck, "-d", self.run_directory, environment=with_fault("quota:0:0"))
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("history.csv: cannot be written: Disk quota exceeded", result.stderr)
+        self.assertFalse((self.run_directory / "summary.json").exists())
+        self.assertTrue((self.run_directory / "parameters.h5").exists())
 
     def test_results_that_may_not_be_removed_stay_together(self):
         train(self.run_directory, self.deck, "checkpoint/every=10")

@@ -139,6 +139,17 @@ TEST_CASE("Rows that cannot be written are kept until they can", "[train]") {
   CHECK(messageOf([&] { history.flush(); }).empty());
 }
 
+TEST_CASE("A history is synchronised by the file that its rows are in", "[train]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("history.csv");
+  HistoryFile history(path);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_write); // it need not be readable
+  CHECK(messageOf([&] { history.synchronise(); }).empty());
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(folder.path("nothing"), path); // a warning, no failure
+  CHECK(messageOf([&] { history.synchronise(); }).empty());
+}
+
 TEST_CASE("A history that cannot be written is refused", "[train]") {
   CHECK(messageOf([] { HistoryFile("/nowhere/at/all/history.csv"); }) ==
         "/nowhere/at/all/history.csv: cannot be written: No such file or directory");

@@ -60,4 +60,9 @@ void GrowingFile::flush() {
   Log::warning(_path + ": was removed or replaced during the run; its rows are lost");
 }
 
+void GrowingFile::synchronise() {
+  flush();
+  if (!_lost && !partita::synchronise(_file)) failFile(_path, "cannot be written", errno);
+}
+
 } // namespace partita

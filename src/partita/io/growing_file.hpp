@@ -22,6 +22,9 @@ class GrowingFile {
   /// Retries rows that could not be written. Throws UserError or SystemError with the system's message if
   /// that fails again. Warns if somebody has removed the file.
   void flush();
+  /// `flush`, and puts the rows on disk. Throws also if the system has given up rows that it had taken since
+  /// the file was opened: unlike one that is opened for it, this descriptor hears of each of them.
+  void synchronise();
 
  private:
   bool writeWaiting(); ///< returns false and sets `errno` if rows are left

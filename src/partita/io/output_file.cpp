@@ -142,12 +142,11 @@ bool writeAll(int file, const char* bytes, std::size_t count) {
   return true;
 }
 
-/// Returns whether all that was written is on disk; if not, errno says why.
+} // namespace
+
 bool synchronise(int file) {
   return fsync(file) == 0 || errno == EINVAL; // some file systems have nothing to synchronise
 }
-
-} // namespace
 
 OutputFile::OutputFile(const std::string& path) : _path(path), _target(resolveLinks(path)) {
   const int descriptor = descriptorOf(_target);

@@ -90,14 +90,17 @@ class WriteBehind {
   int _file;
 };
 
-/// For files that must survive a crash of the machine. Both throw UserError with the path and the system's
-/// message.
+/// For files that must survive a crash of the machine; NFS and Lustre may notice a quota only now.
 
-/// Returns when all that was written to the file is on disk; NFS and Lustre may notice a quota only now.
+/// Puts all that was written to an open file on disk. If that fails, returns false and sets `errno`.
+bool synchronise(int file);
+
+/// The same by name. Throws UserError with the path and the system's message.
 void syncFile(const std::string& path);
 
 /// Renames a finished file atomically: there is always the old file or the new one. The new name is
-/// on disk, too, if the system can synchronise the folder.
+/// on disk, too, if the system can synchronise the folder. Throws UserError with the path and the system's
+/// message.
 void publishFile(const std::string& from, const std::string& to);
 
 } // namespace partita

@@ -21,6 +21,7 @@ class HistoryFile {
   void add(double seconds, const StepReport& report);
   void add(double seconds, const EvaluationReport& report);
   void flush() { _table.flush(); }
+  void synchronise() { _table.synchronise(); }
 
  private:
   TableFile _table;

@@ -78,6 +78,11 @@ void Monitor::flushHistory() {
   _workers.flush();
 }
 
+void Monitor::synchroniseHistory() {
+  if (_history != nullptr) _history->synchronise();
+  _workers.synchronise();
+}
+
 template <class Report>
 Report Monitor::placedInRun(Report report) const {
   if (!recovering(report.stage)) return report;

@@ -41,6 +41,8 @@ class Monitor : public Observer {
 
   /// On rank 0: throws UserError if rows of the history are not in the file.
   void flushHistory();
+  /// On rank 0: throws UserError if rows of the history are not on disk.
+  void synchroniseHistory();
 
   /// Seconds since the start of the run, including those before a restart.
   double seconds() const;

@@ -10,7 +10,6 @@
 #include "partita/io/output_file.hpp"
 #include "partita/plan/run_flops.hpp"
 #include "partita/plan/strategy_plan.hpp"
-#include "partita/train/set_aside.hpp"
 #include "partita/train/write_parameters.hpp"
 
 #include <algorithm>
@@ -243,9 +242,9 @@ std::optional<ForecastCheck> checkForecast(const Summary& summary, const Setup& 
 }
 
 /// Gathers the counters of all ranks, prints the result and writes `summary.json`. The parameters get their
-/// name just before: a run that was killed in between has not finished. Collective; throws AgreedError if a
-/// file cannot be written.
-void finishSummary(const Summary& summary, const Setup& setup, const Monitor& monitor,
+/// name just before: a run that was killed in between has not finished, nor one that loses rows of its
+/// history. Collective; throws AgreedError if a file cannot be written.
+void finishSummary(const Summary& summary, const Setup& setup, Monitor& monitor,
                    const RunDirectory& directory) {
   const Partition& partition = setup.plans.partition;
   Counters counters(setup.grid);
@@ -255,10 +254,11 @@ void finishSummary(const Summary& summary, const Setup& setup, const Monitor& mo
   if (check) Log::info(check->line);
   collectively(setup.grid.world(), [&] {
     if (!directory.exists() || setup.grid.world().rank() != 0) return;
-    const std::string text =
-        textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), check);
     directory.makeRoom({"parameters.h5", "summary.json"});
     publishFile(directory.file("parameters.h5.partial"), directory.file("parameters.h5"));
+    monitor.synchroniseHistory(); // may warn, and throw: the parameters are safe
+    const std::string text =
+        textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), check);
     OutputFile file(directory.file("summary.json"));
     file.write(text);
     file.commit();
@@ -269,12 +269,6 @@ void finishSummary(const Summary& summary, const Setup& setup, const Monitor& mo
 
 void writeResults(const Summary& summary, const RunFacts& facts, const Setup& setup, Monitor& monitor,
                   const RunDirectory& directory) {
-  collectively(setup.grid.world(), [&] {
-    monitor.flushHistory();
-    if (!directory.exists() || setup.grid.world().rank() != 0) return;
-    for (const std::string& file : growingFilesIn(directory.path()))
-      syncFile(file); // a quota may show only now
-  });
   if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
   finishSummary(summary, setup, monitor, directory);
 }

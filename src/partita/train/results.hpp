@@ -28,9 +28,9 @@ struct Summary {
   std::shared_ptr<const RunForecast> forecast; ///< the same for ranks that are not in step; null: none
 };
 
-/// Completes the history of a finished run, writes `parameters.h5` and `summary.json` into its directory, if
-/// there is one, and prints the result. Collective; throws AgreedError if a file cannot be written, and
-/// RunError if the writing of `parameters.h5` hangs.
+/// Writes `parameters.h5` of a finished run, completes its history and writes `summary.json` in its
+/// directory, if there is one, and prints the result. Collective; throws AgreedError if a file cannot be
+/// written, and RunError if the writing of `parameters.h5` hangs.
 void writeResults(const Summary& summary, const RunFacts& facts, const Setup& setup, Monitor& monitor,
                   const RunDirectory& directory);
 

@@ -28,6 +28,7 @@ class TableFile {
   /// See GrowingFile.
   void append(const std::string& rows) { _file.append(rows); }
   void flush() { _file.flush(); }
+  void synchronise() { _file.synchronise(); }
 
  private:
   TableFile(const std::string& path, const std::string& header, const KeptRows& kept);

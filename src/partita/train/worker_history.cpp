@@ -64,6 +64,10 @@ void WorkerHistory::flush() {
   if (_table != nullptr) _table->flush();
 }
 
+void WorkerHistory::synchronise() {
+  if (_table != nullptr) _table->synchronise();
+}
+
 std::string WorkerHistory::line() const {
   if (!any()) return "";
   constexpr std::size_t most_shown = 6;

@@ -22,6 +22,7 @@ class WorkerHistory {
   /// `now`: seconds since the start of the run.
   void add(double now, const WorkersSnapshot& snapshot);
   void flush();
+  void synchronise();
 
   bool any() const { return !_latest.workers.empty(); }
   bool anyLost() const;

@@ -109,6 +109,11 @@ void DecisionLog::flush() {
   _file->flush();
 }
 
+void DecisionLog::synchronise() {
+  flush();
+  _file->synchronise();
+}
+
 void repeatDecisions(RunConfig& deck, const std::string& path) {
   HogbatchSection& section = deck.strategy.hogbatch;
   section.replay = path;

@@ -35,6 +35,7 @@ class DecisionLog {
   void add(const Decision& decision);
   /// See GrowingFile.
   void flush();
+  void synchronise();
 
  private:
   std::string nextRow(const Decision& decision);

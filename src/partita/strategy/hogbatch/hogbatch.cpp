@@ -1,6 +1,7 @@
 #include "partita/strategy/hogbatch/hogbatch.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/core/log.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -183,6 +184,13 @@ bool HogbatchTraining::run(const ExecSpace& space) {
   }
   _context.clock.stop();
   _mailbox.close();
+  if (_log != nullptr && !ended) {
+    try {
+      _log->synchronise();
+    } catch (const UserError& failure) { // no reason to lose the model
+      Log::warning(failure.what());
+    }
+  }
   return !ended;
 }
 

@@ -534,6 +534,41 @@ TEST_CASE("a run that continues with another rule or other bounds compares its b
   CHECK(laps(restored(larger, bounded(), 32)) == fresh);
 }
 
+TEST_CASE("a round of the proportional rule has no updates that another rule has counted") {
+  const BatchRules proportional = rulesOf(WorkerRule::proportional);
+  const std::vector<WorkerGroup> groups(2, replica(16, 512, 64)), same_size(2, replica(64, 64, 64));
+  /// Updates of the first worker until a size changes.
+  const auto updates = [](BatchController controller) {
+    const std::vector<std::int64_t> before = sizesOf(controller);
+    int count = 0;
+    for (; sizesOf(controller) == before && count < 1000; ++count) update(controller, 0);
+    return count;
+  };
+  const int fresh = updates(BatchController(proportional, groups));
+  CHECK(fresh == 32);
+  for (const BatchRules& rules : {rulesOf(WorkerRule::fixed), rulesOf(WorkerRule::synchronous),
+                                  rulesOf(WorkerRule::adaptive), bounded()}) {
+    BatchController before(rules, same_size), now(proportional, groups);
+    for (int i = 0; i < 900; ++i) update(before, static_cast<std::size_t>(i % 3 == 0));
+    now.restore(before.state());
+    CHECK(updates(now) == fresh);
+    BatchController between(rules, same_size), again(proportional, groups);
+    for (int i = 0; i < 20; ++i) update(now, 0);
+    between.restore(now.state());
+    again.restore(between.state());
+    CHECK(updates(again) == fresh);
+  }
+}
+
+TEST_CASE("free growth compares all updates of a run, whatever rule counted them") {
+  BatchController before(rulesOf(WorkerRule::fixed), {replica(16, 512, 64), replica(16, 512, 64)});
+  BatchController now(rulesOf(WorkerRule::adaptive), {replica(16, 512, 64), replica(16, 512, 64)});
+  for (int i = 0; i < 20; ++i) update(before, 0);
+  now.restore(before.state());
+  update(now, 1); // still behind
+  CHECK(sizesOf(now) == std::vector<std::int64_t>{64, 32});
+}
+
 TEST_CASE("a step of another length is divided as in the earlier run, with an example for each worker") {
   const auto steps = [](std::int64_t batch) {
     BatchRules rules = rulesOf(WorkerRule::synchronous);

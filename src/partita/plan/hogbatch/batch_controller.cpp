@@ -49,7 +49,7 @@ void BatchController::finished(std::size_t group, const EndedBatch& ended) {
   state.timed_seconds += ended.seconds;
   if (countsLaps()) {
     countInLap(group, weighted, ended.wanted == state.size);
-  } else {
+  } else if (_rules.rule == WorkerRule::proportional) {
     state.round_updates += weighted;
     state.round_examples += static_cast<double>(ended.examples);
   }
@@ -184,11 +184,15 @@ void BatchController::restore(const std::vector<GroupState>& states) {
   } else {
     for (std::size_t i = 0; i < _states.size(); ++i) _states[i].size = clamped(i, states[i].size);
   }
-  for (std::size_t i = 0; i < _states.size(); ++i) {
-    const GroupState& before = states[i];
-    const bool of_laps = before.round_batches > 0.0, of_rounds = !of_laps && before.round_updates > 0.0;
-    if (_states[i].size != before.size || (countsLaps() ? of_rounds : of_laps)) return startLaps();
-  }
+  for (std::size_t i = 0; i < _states.size(); ++i)
+    if (_states[i].size != states[i].size || countsOfAnotherRule(states[i])) return compareAnew();
+}
+
+/// Only `proportional` counts examples since the last change, and only bounded growth counts laps.
+bool BatchController::countsOfAnotherRule(const GroupState& before) const {
+  const bool of_rounds = before.round_examples > 0.0,
+             of_laps = before.round_batches > 0.0 || before.lap_updates > 0.0 || before.lap_batches > 0;
+  return (of_rounds && _rules.rule != WorkerRule::proportional) || (of_laps && !countsLaps());
 }
 
 } // namespace partita

@@ -90,7 +90,8 @@ class BatchController {
   /// Continues from a state of the same groups, whose rule and bounds may have been different: each size
   /// becomes the nearest within the present bounds; with `synchronous`, a step is divided in the same
   /// proportions. Updates that another rule has counted, or that batches of other sizes have made, do not
-  /// count when batches are compared. Throws std::logic_error if there are more or fewer groups.
+  /// count when batches are compared, except with free growth, which compares all updates of the run. Throws
+  /// std::logic_error if there are more or fewer groups.
   void restore(const std::vector<GroupState>& states);
 
  private:
@@ -106,7 +107,8 @@ class BatchController {
   void endLap(std::size_t group);
   bool allEndedBatches() const;
   void addLap();
-  void startLaps();
+  void compareAnew();
+  bool countsOfAnotherRule(const GroupState& before) const;
   /// Has a group made more updates than another one, or fewer, beyond chance?
   struct Standing {
     bool ahead = false, behind = false; ///< of any

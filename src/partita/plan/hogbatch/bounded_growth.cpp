@@ -32,7 +32,7 @@ double deviationsOf(double groups) {
 /// batches that they got in advance, which say nothing about the new size.
 void BatchController::countInLap(std::size_t group, double updates, bool has_size) {
   GroupState& state = _states[group];
-  if (state.resized != 0 && !has_size) return startLaps();
+  if (state.resized != 0 && !has_size) return compareAnew();
   state.resized = 0;
   state.lap_updates += updates;
 }
@@ -75,7 +75,8 @@ void BatchController::addLap() {
   }
 }
 
-void BatchController::startLaps() {
+/// Forgets what all groups have done since the last change, but not their updates in the run.
+void BatchController::compareAnew() {
   for (GroupState& state : _states) {
     state.round_updates = state.round_examples = state.round_batches = state.lap_updates = 0.0;
     state.lap_batches = 0;
@@ -126,7 +127,7 @@ bool BatchController::resize(std::size_t group, std::int64_t size) {
   if (_states[group].size == size) return false;
   _states[group].size = size;
   _states[group].resized = 1;
-  startLaps();
+  compareAnew();
   return true;
 }
 

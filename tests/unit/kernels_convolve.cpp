@@ -226,7 +226,8 @@ TEST_CASE("The gradient of the weights over no rows is zero", "[kernels]") {
     for (const Case& c : cases()) {
       const ConvolutionPlan plan = planOf(c);
       const Operands none = operandsOf(plan, 0, precision);
-      INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups);
+      INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups << ", precision "
+                        << static_cast<int>(precision));
       CHECK(computed(plan, 0, none, precision).weight_gradient == none.before);
       CHECK(computed(plan, 0, none, precision, {}, false).weight_gradient == Values(none.before.size(), 0.0));
     }

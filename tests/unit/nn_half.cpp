@@ -5,6 +5,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
+#include "support/stored_values.hpp"
 
 namespace partita::test::nn_half {
 
@@ -254,6 +255,36 @@ TEST_CASE("Activations of 16 bits and their gradients take half the memory", "[h
   parts.strategy.parts = 2; // which exchange floats
   CHECK(planPartition(parts, planNetwork(parts.network, wide.in, 10), 10).stages.front().keptValues() ==
         real.keptValues());
+}
+
+TEST_CASE("The gradients of a convolution over no rows are zero", "[half]") {
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    for (const std::int64_t groups : {1, 2}) {
+      INFO("groups " << groups << ", precision " << static_cast<int>(precision));
+      NetworkSection network;
+      network.layers = {convolutionOf(16, Activation::relu, groups), layerOf("dense")};
+      StagePlan stage;
+      stage.layers = {plansOf({network, {2, 6, 5}, 5}, precision).front().layers.front()};
+      const LayerPlan& plan = stage.layers.front();
+      const std::vector<Real> start = Stage::initialValues(stage, 1);
+      const Vector parameters = vectorOf(Values(start.begin(), start.end()));
+      const Matrix memory = makeMatrix("partita::test::rows", 1, std::max(plan.inputs(), plan.outputs())),
+                   saved = makeMatrix("partita::test::saved", 0, plan.savedValues());
+      const TypedMatrix in(precision, memory.data(), 0, plan.inputs()),
+          out(precision, memory.data(), 0, plan.outputs());
+      Pass pass;
+      pass.work = Vector("partita::test::work", static_cast<std::size_t>(plan.workValues(1)));
+      for (const bool accumulate : {false, true}) {
+        const Vector gradients = vectorOf(Values(start.size(), 3.0));
+        const auto layer = makeLayer(plan);
+        layer->bind({parameters, gradients});
+        pass.accumulate = accumulate;
+        layer->backward(space, pass, in, out, saved, out, {});
+        const Values found = packedOf(stage.layers, valuesOf(gradients));
+        CHECK(found == Values(found.size(), accumulate ? 3.0 : 0.0));
+      }
+    }
+  }
 }
 
 TEST_CASE("A stage's activations and parameters have the same precision", "[half]") {

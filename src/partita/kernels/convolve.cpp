@@ -61,6 +61,13 @@ Matrix perPlace(const Matrix& values, std::int64_t channels) {
   return Matrix(values.data(), values.size() / channels, channels);
 }
 
+/// Libraries would leave the gradient of the weights as it is, and kernels would read sums that nobody wrote.
+void backwardOfNoRows(const ExecSpace& space, const ConvolveGradients& gradients) {
+  if (gradients.ofWeight() && !gradients.accumulate)
+    Kokkos::deep_copy(space, gradients.weight_gradient.real(), Real(0));
+  if (gradients.between) gradients.between();
+}
+
 } // namespace
 
 Convolve::Convolve(const ConvolutionPlan& plan, Precision operands) : _c(plan), _operands(operands) {}
@@ -262,13 +269,6 @@ void Convolve::backward(const ExecSpace& space, const Vector& work,
     onednn::convolveBackward(space, {_c, _operands, count, nullptr, {}, half}, work.data(), some);
     if (some.between) some.between();
   });
-}
-
-/// Libraries would leave the gradient of the weights as it is, and kernels would read sums that nobody wrote.
-void Convolve::backwardOfNoRows(const ExecSpace& space, const ConvolveGradients& gradients) {
-  if (gradients.ofWeight() && !gradients.accumulate)
-    Kokkos::deep_copy(space, gradients.weight_gradient.real(), Real(0));
-  if (gradients.between) gradients.between();
 }
 
 void Convolve::backwardPortable(const ExecSpace& space, const Vector& work,

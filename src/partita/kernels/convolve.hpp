@@ -71,7 +71,6 @@ class Convolve {
   void backwardHalf(const ExecSpace& space, const Vector& work, const ConvolveGradients& gradients) const;
   void forwardPortable(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                        const Matrix& out, const ProductEpilogue& epilogue) const;
-  static void backwardOfNoRows(const ExecSpace& space, const ConvolveGradients& gradients);
   void backwardPortable(const ExecSpace& space, const Vector& work, ConvolveGradients gradients) const;
   void backwardByWinograd(const ExecSpace& space, const Vector& work,
                           const ConvolveGradients& gradients) const;

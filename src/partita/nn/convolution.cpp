@@ -200,10 +200,11 @@ void Convolution::backward(const ExecSpace& space, const Pass& pass, const Typed
                            const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
                            const TypedMatrix& grad_in) {
   activationGradient(space, pass, out, likeOutput(saved, out), grad_out);
-  if (in.half() && !_convolve.backwardTakesHalf(in, grad_out, grad_in))
+  const bool half = in.half() && in.rows > 0; // without rows there is nothing to convert
+  if (half && !_convolve.backwardTakesHalf(in, grad_out, grad_in))
     return backwardInReal(space, pass, in, grad_out, grad_in);
   const auto gradients = [&](const Matrix& of_weight, const TypedMatrix& of_in, const Between& between = {}) {
-    const bool in_real = of_weight.size() > 0 && in.half() && _convolve.sumsWeightsInReal();
+    const bool in_real = of_weight.size() > 0 && half && _convolve.sumsWeightsInReal();
     if (in_real) weightGradientInReal(space, pass, in, grad_out, between);
     if (in_real && of_in.size() == 0) return;
     _convolve.backward(

@@ -188,6 +188,27 @@ TEST_CASE("A log that somebody has removed begins again", "[hogbatch]") {
   CHECK(readDecisions(path).size() == 1);
 }
 
+TEST_CASE("A log goes on after its last whole row", "[hogbatch]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("decisions.csv");
+  {
+    DecisionLog log(path, 0, false);
+    for (std::int64_t number = 0; number < 3; ++number) log.add(decision(number, number, 0.1));
+  }
+  const std::string whole = readTextFile(path, 1 << 16);
+  for (const std::size_t missing : {0, 1, 9}) { // bytes at the end, for which the disk had no room
+    CAPTURE(missing);
+    folder.write("decisions.csv", whole.substr(0, whole.size() - missing));
+    {
+      DecisionLog goes_on(path, 3, true);
+      goes_on.add(decision(3, 3, 0.2));
+    }
+    const std::vector<Decision> all = readDecisions(path);
+    REQUIRE(all.size() == (missing == 0 ? 4 : 3));
+    CHECK(all.back().number == 3);
+  }
+}
+
 TEST_CASE("A log that cannot be continued keeps all its rows", "[hogbatch]") {
   const ScratchFolder folder;
   const std::string path = folder.path("decisions.csv");

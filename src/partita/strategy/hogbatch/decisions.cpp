@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 namespace partita {
 
@@ -19,7 +21,8 @@ namespace {
 const char* const columns =
     "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place,check";
 
-/// The row ends with a check word of itself and of the whole row before it: none can change or be missing.
+/// The row ends with a check word of itself and of the whole row before it: none can change, and only the
+/// last ones can be missing.
 std::string withCheck(const std::string& before, const std::string& numbers) {
   return numbers + ',' + checkWord(before + numbers);
 }
@@ -67,11 +70,21 @@ std::vector<Decision> decisionsBefore(const std::string& path, std::int64_t vers
   return kept;
 }
 
-/// The last whole row of a file, to which the next one refers.
-std::string lastRow(const std::string& path) {
+/// Removes half a row, which a full disk may have left at the end. Returns the row before it, to which the
+/// next one refers.
+std::string cutToWholeRows(const std::string& path) {
   std::ifstream file(path);
+  if (!file) throw UserError(path + ": cannot be read: " + std::strerror(errno));
   std::string row, last;
-  while (std::getline(file, row) && !file.eof()) last.swap(row);
+  std::uintmax_t bytes = 0;
+  while (std::getline(file, row) && !file.eof()) {
+    bytes += row.size() + 1;
+    last.swap(row);
+  }
+  if (file.bad()) failFile(path, "cannot be read", errno);
+  std::error_code error;
+  std::filesystem::resize_file(path, bytes, error);
+  if (error) failFile(path, "cannot be written", error.value());
   return last;
 }
 
@@ -79,7 +92,7 @@ std::string lastRow(const std::string& path) {
 
 DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on) {
   if (goes_on && regularFileExists(path)) {
-    _last = lastRow(path);
+    _last = cutToWholeRows(path);
     _file = std::make_unique<GrowingFile>(path);
     return;
   }

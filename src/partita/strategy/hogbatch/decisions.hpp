@@ -25,7 +25,7 @@ struct Decision {
 /// and a check word chains each row to the one before.
 class DecisionLog {
  public:
-  /// Keeps the rows of the first `version` updates in the file, or all rows if `goes_on`; a file that
+  /// Keeps the rows of the first `version` updates in the file, or all whole rows if `goes_on`; a file that
   /// somebody has removed meanwhile begins again, with a warning. Throws UserError or SystemError if the file
   /// cannot be written.
   DecisionLog(const std::string& path, std::int64_t version, bool goes_on);

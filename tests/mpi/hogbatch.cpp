@@ -4,6 +4,7 @@
 #include "partita/strategy/hogbatch/departure.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -164,7 +165,7 @@ TEST_CASE("Exact updates conserve every change; overwriting reports what it lose
   }
 }
 
-TEST_CASE("Who is given up before it changes the model changes it no more", "[hogbatch]") {
+TEST_CASE("A worker that was given up before it changed the model never changes it", "[hogbatch]") {
   constexpr std::int64_t values = 33;
   const Communicator& world = everyone();
   const SharedWindow window(world, SharedModel::bytes(values, world.size()));
@@ -180,7 +181,7 @@ TEST_CASE("Who is given up before it changes the model changes it no more", "[ho
   world.barrier();
   if (world.rank() == 0) { // gives up all ranks: the even ones after batch 7, the others before batch 8
     for (int rank = 0; rank < world.size(); ++rank) {
-      const SharedModel::Progress progress = model.endChangesOf(rank, 7 + rank % 2);
+      const SharedModel::Progress progress = model.giveUp(rank, 7 + rank % 2);
       CHECK(progress.begun == (rank % 2 == 0));
       CHECK(progress.ended == (rank % 2 == 0));
       CHECK((progress.applied.version >= 0) == (rank % 2 == 0));
@@ -194,6 +195,36 @@ TEST_CASE("Who is given up before it changes the model changes it no more", "[ho
   world.barrier();
   CHECK(model.version() == world.size());
   CHECK(model.values()[0] == before);
+}
+
+TEST_CASE("A change counts as begun if and only if the model has it", "[hogbatch]") {
+  constexpr std::int64_t values = 33;
+  const Communicator& world = everyone();
+  if (world.size() < 2) return;
+  const std::vector<Real> gradient(values, Real(1));
+  ModelChange change;
+  change.gradient = gradient.data();
+  change.rate = 1.0;
+  change.rank = 1;
+  change.number = 7;
+  const SharedWindow window(world, SharedModel::bytes(values, world.size()));
+  for (int round = 0; round < 200; ++round) { // rank 0 gives up rank 1 while that changes the model
+    if (world.rank() == 0) std::memset(window.data(), 0, static_cast<std::size_t>(window.bytes()));
+    const SharedModel model(window, values, world.size());
+    world.barrier();
+    SharedModel::Progress progress;
+    Applied applied;
+    for (int i = world.rank() == 0 ? round % 10 : round / 10 % 10; i > 0; --i) std::this_thread::yield();
+    if (world.rank() == 0) progress = model.giveUp(1, change.number);
+    if (world.rank() == 1) applied = model.apply(change, 0);
+    world.barrier();
+    const bool changed = world.maximum(std::int64_t{applied.version >= 0}) > 0,
+               begun = world.maximum(std::int64_t{progress.begun}) > 0;
+    CHECK(changed == begun);
+    CHECK(model.version() == (changed ? 1 : 0));
+    CHECK(model.values()[values - 1] == Real(changed ? -1 : 0));
+    world.barrier();
+  }
 }
 
 TEST_CASE("Each sample is in one batch per epoch, whatever the workers are", "[hogbatch]") {

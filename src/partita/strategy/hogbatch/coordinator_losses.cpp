@@ -48,9 +48,9 @@ void Coordinator::lose(std::size_t worker) {
   WorkerOrders& own = _orders[worker];
   WorkerCounts& counts = _state.workers[worker];
   const int rank = static_cast<int>(counts.rank);
-  _model.freeLockOf(rank);
   if (_server != nullptr) _server->forget(rank); // a request that has arrived would still be served
   const std::string batch = settle(worker);
+  _model.freeLockOf(rank); // afterwards, because others may now change the model
   if (!own.failed) _controller.lose(workerGroup(_section, worker));
   own.lost = own.failed = true;
   own.late = false;
@@ -71,7 +71,7 @@ std::string Coordinator::settle(std::size_t worker) {
   }
   const WorkOrder order = own.late ? own.applying : own.orders.front();
   const SharedModel::Progress progress =
-      _model.endChangesOf(static_cast<int>(_state.workers[worker].rank), order.number);
+      _model.giveUp(static_cast<int>(_state.workers[worker].rank), order.number);
   if (!own.late && !progress.begun)
     return "; other workers get " + counted(_orders.giveBack(worker), "example");
   WorkResult result;

@@ -159,7 +159,8 @@ void changeModel(const ModelChange& change, double rate, Real* model, std::int64
   changeBlocks<false>(added, change.rank, model, size);
 }
 
-/// The batch whose change a rank has begun and ended: its number plus one, zero for none, or `forbidden`.
+/// The batch whose change a rank has begun and ended: its number plus one, or zero for none. `begun` is
+/// `forbidden` once the rank may begin no more.
 struct SharedModel::Mark {
   static constexpr std::int64_t forbidden = -1;
   std::int64_t begun, ended;
@@ -185,10 +186,11 @@ SharedModel::Mark* SharedModel::markOf(int rank) const {
   return reinterpret_cast<Mark*>(_marks + rank * cache_line);
 }
 
-SharedModel::Progress SharedModel::endChangesOf(int rank, std::int64_t number) const {
+SharedModel::Progress SharedModel::giveUp(int rank, std::int64_t number) const {
   Mark& mark = *markOf(rank);
   std::int64_t begun = __atomic_load_n(&mark.begun, __ATOMIC_ACQUIRE);
-  if (begun != number + 1) // fails if the change begins at this moment, and then says so
+  // If the change begins at this moment, the exchange fails and `begun` gets its number.
+  if (begun != number + 1)
     __atomic_compare_exchange_n(&mark.begun, &begun, Mark::forbidden, false, __ATOMIC_SEQ_CST,
                                 __ATOMIC_ACQUIRE);
   Progress progress;

@@ -66,7 +66,7 @@ class SharedModel {
   };
   /// Gives a rank up, whether its process has died or may still answer: if it has not begun the change by
   /// this batch, it never will. Returns how far it has come.
-  Progress endChangesOf(int rank, std::int64_t number) const;
+  Progress giveUp(int rank, std::int64_t number) const;
   /// Frees the lock if this rank holds it.
   void freeLockOf(int rank) const;
 

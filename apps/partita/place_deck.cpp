@@ -202,7 +202,7 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
                                     ? "no plan was found that fits: each needs more than " +
                                           formatBytes(cluster.memory) + " on some rank"
                                     : "no plan fits the network and the batch: train would refuse each";
-    // Whoever trains the deck next must not get that of an earlier call.
+    // Otherwise a script would train the deck of an earlier call.
     if (output) throw UserError(arguments.output + ": was not written: " + message);
     if (!file.isStandardOutput()) Log::info(message);
     return;

@@ -116,7 +116,9 @@ void definePlace(CLI::App& place, PlaceArguments& arguments) {
   place.add_option("section/key=value", arguments.overrides, override_help);
   place.add_flag("--brute-force", arguments.brute_force,
                  "JSON: try all plans of a small network, as a check");
-  fileOption(place, "-o,--output", arguments.output, "deck: write a deck that trains the network as planned");
+  fileOption(place, "-o,--output", arguments.output,
+             "deck: write a deck that trains the network as planned; if no plan fits, nothing is written and "
+             "the exit code is 2");
   fileOption(
       place, "--cluster", arguments.cluster,
       "deck: description of the cluster, as `partita plan calibrate` writes it (default: an assumed one)");

@@ -216,7 +216,7 @@ TEST_CASE("Attention of huge scores gives no infinities", "[kernels]") {
     INFO(nameOf(precision));
     const Attended found = attended(shape, precision, precision, scale);
     const double largest_sum = *std::max_element(found.log_sums.begin(), found.log_sums.end());
-    CHECK((largest_sum > 1e3 && largest_sum < 1e5)); // its logarithm
+    CHECK((largest_sum > 1e3 && largest_sum < 1e5)); // log_sums are logarithms of sums
     CHECK(std::all_of(found.out.begin(), found.out.end(), [&](double x) { return std::abs(x) <= most; }));
     CHECK(
         std::all_of(found.grad_qkv.begin(), found.grad_qkv.end(), [](double x) { return std::isfinite(x); }));

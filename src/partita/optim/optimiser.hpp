@@ -85,9 +85,9 @@ std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::i
 double learningRate(const OptimiserSection& optimiser, std::int64_t step, std::int64_t steps,
                     std::int64_t steps_per_epoch);
 
-/// For a stage whose inputs still change while it learns: after the same warm-up, learning_rate times
-/// f + (1 - f) (1 - p^4), where f is `final_fraction` and p rises from 0 to 1 over the rest of the run. It
-/// stays high for most of the run and ends where the cosine does.
+/// For a stage whose inputs still change while it learns: after the same warm-up,
+/// learning_rate (f + (1 - f) (1 - p^4)), where f is `final_fraction` and p rises from 0 to 1 over the rest
+/// of the run. It stays high for most of the run and ends where the cosine does.
 double heldLearningRate(const OptimiserSection& optimiser, std::int64_t step, std::int64_t steps);
 
 } // namespace partita

@@ -259,7 +259,8 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   const bool finite =
       std::all_of(result.loss.begin(), result.loss.end(), [](double loss) { return std::isfinite(loss); });
   const bool fails = world.rank() == 0 && sets.test.size() > 0 && !finite; // the others may have no labels
-  if (kept.wanted() && world.maximum(std::int64_t{fails ? 1 : 0}) == 0)    // otherwise an earlier file stays
+  const bool any_fails = world.maximum(std::int64_t{fails}) > 0;
+  if (kept.wanted() && !any_fails) // otherwise an earlier file stays
     kept.write(setup.grid, sets, sets.test, stages);
   showEvaluation(result, sets.test.size(), stages == all, joinedForm(setup.config.strategy).adds_exits,
                  perplexityOf(setup.config, setup.plans.partition, result.loss.back()));

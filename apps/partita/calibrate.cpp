@@ -158,15 +158,12 @@ void showSharing(const Cluster& cluster) {
       100.0 * cluster.overlap));
 }
 
-/// The folder of the file that will have the description: what /dev/stdout or a link leads to. The current
-/// one if there is no such file.
+/// The folder of the file that will have the description. The current one if there is no such file.
 std::string folderOfFile(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const bool special = fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
-  const fs::path folder =
-      path.empty() || special ? fs::path() : fs::weakly_canonical(path, ignored).parent_path();
-  return folder.empty() ? "." : folder.string();
+  return path.empty() || special ? "." : outputFolder(path);
 }
 
 /// Files are written where the description is.

@@ -126,7 +126,10 @@ class Calibrations(support.RunTest):
 
     def test_it_goes_to_an_open_descriptor(self):
         """Offload is not measured in /dev, where a user can make no files."""
-        result = run("plan", "calibrate", "--quick", *ANY_NOISE, "-o", "/dev/stdout")
+        support.give_to_nobody(self.folder)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        result = self.as_nobody("plan", "calibrate", "--quick", *ANY_NOISE, "-o", "/dev/stdout")
         self.assertDone(result)
         self.assertIn("file_bandwidth", result.stdout[result.stdout.index("[cluster]"):])
 

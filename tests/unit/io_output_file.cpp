@@ -171,6 +171,21 @@ TEST_CASE("A file that may only be written is replaced, and stays so", "[io]") {
   CHECK(folder.read("out") == "after");
 }
 
+TEST_CASE("The folder of an output is that of its file, which need not exist yet", "[io]") {
+  const ScratchFolder folder;
+  namespace fs = std::filesystem;
+  const fs::path own = fs::canonical(folder.path(".")), other = own / "other";
+  fs::create_directory(other);
+  fs::create_symlink("other/out", own / "link");
+  CHECK(outputFolder(own / "out") == own.string());
+  for (const bool exists : {false, true}) {
+    INFO("exists: " << exists);
+    if (exists) CHECK(written(own / "link", "text").empty());
+    CHECK(outputFolder(own / "link") == other.string());
+  }
+  CHECK(fs::exists(other / "out"));
+}
+
 TEST_CASE("A short output that does not fit on the disk leaves the file as it was", "[io]") {
   const ScratchFolder folder;
   const std::string path = folder.write("out", "before");

@@ -302,6 +302,10 @@ bool isSameFile(const std::string& one, const std::string& other) {
   return fs::equivalent(one, other, ignored) || wholeName(one) == wholeName(other);
 }
 
+std::string outputFolder(const std::string& path) {
+  return wholeName(path).parent_path().string();
+}
+
 namespace {
 
 [[noreturn]] void systemFailure(const std::string& path) {
@@ -312,7 +316,7 @@ namespace {
 
 FolderLock::FolderLock(const std::string& path) {
   constexpr int attempts = 1000;
-  _folder = open(wholeName(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  _folder = open(outputFolder(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   for (int i = 0; i < attempts && mustWait(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 

@@ -58,6 +58,9 @@ void refuseSameOutput(const std::string& one, const std::string& other);
 /// Do both names lead to the same file, which need not exist yet?
 bool isSameFile(const std::string& one, const std::string& other);
 
+/// The folder of the file to which a name leads, which need not exist yet.
+std::string outputFolder(const std::string& path);
+
 /// A lock that processes hold in turn while each replaces the same file. It is a lock of the folder, because
 /// the file itself need not exist and is another one afterwards. Gives up after ten seconds, or if the file
 /// system has no locks: without a lock, the worst is that what another process adds has to be computed again.

@@ -4,7 +4,8 @@
 CLONE is https://github.com/0r4nd/emnist-packed at commit 0f121ef; FOLDER gets four IDX files for the decks emnist-*.
 Their images are drawn at random from the test sets of the splits "ByMerge" and "ByClass" and a part of "Balanced": of
 each of the 47 classes 200 for the test and up to 2,400 for training. They are upright, and no image occurs twice. Needs
-NumPy and Pillow. What is written is exactly what the tables were measured on, or nothing.
+NumPy and Pillow. What is written is exactly what the tables were measured on. Files get their names after all four are
+complete.
 """
 
 import gzip
@@ -81,14 +82,18 @@ def contents(clone):
     return files
 
 
-def write(path, content):
+def write(files):
+    """Contents by path."""
     try:
-        with open(path + ".partial", "wb") as file:
-            file.write(content)
-        os.rename(path + ".partial", path)
+        for path, content in files.items():
+            with open(path + ".partial", "wb") as file:
+                file.write(content)
+        for path in files:
+            os.rename(path + ".partial", path)
     except BaseException:
-        if os.path.lexists(path + ".partial"):
-            os.unlink(path + ".partial")
+        for path in files:
+            if os.path.lexists(path + ".partial"):
+                os.unlink(path + ".partial")
         raise
 
 
@@ -97,15 +102,15 @@ def main():
         sys.exit(__doc__)
     clone, folder = sys.argv[1:]
     try:
-        os.makedirs(folder, exist_ok=True)
         for name in SUMS:
             if os.path.lexists(os.path.join(folder, file_name(name))):
                 sys.exit(f"emnist47.py: {os.path.join(folder, file_name(name))}: is there already")
         files = contents(clone)
         if any(hashlib.sha256(files[name]).hexdigest() != wanted for name, wanted in SUMS.items()):
             sys.exit(f"emnist47.py: {clone}: is not emnist-packed at commit 0f121ef, or the pictures were read wrong")
-        for name, content in files.items():
-            write(os.path.join(folder, file_name(name)), gzip.compress(content, mtime=0))
+        os.makedirs(folder, exist_ok=True)
+        write({os.path.join(folder, file_name(name)): gzip.compress(content, mtime=0)
+               for name, content in files.items()})
     except (OSError, ValueError, KeyError) as error:
         sys.exit(f"emnist47.py: {error}")
 

@@ -3,15 +3,19 @@
 If this Python lacks h5py, it runs in the one that PARTITA_EXPORT_PYTHON names, or is skipped if there is none.
 """
 
+import contextlib
 import gzip
 import hashlib
+import json
 import os
 import pickle
 import re
+import runpy
 import subprocess
 import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import support
 from bad_data import idx
@@ -238,6 +242,51 @@ class Snippets(support.RunTest):
         wanted = {name for row in rows for name in re.findall(r"`/([a-z]\w*)", row)} | {"input"}
         # This network has no batch norm, and checkpoints have no weights of exits.
         self.assertEqual(groups, wanted - {"statistics", "exit_weights"})
+
+
+@unittest.skipIf(h5py is None, "there is no NumPy")
+class Emnist47(support.RunTest):
+    """The functions of the script; it reads sheets without Pillow."""
+
+    def setUp(self):
+        super().setUp()
+
+        def opened(path):
+            return contextlib.nullcontext(mock.Mock(convert=lambda mode: numpy.load(path)))
+
+        with mock.patch.dict(sys.modules, {"PIL": mock.Mock(Image=mock.Mock(open=opened))}):
+            self.script = runpy.run_path(str(ROOT / "scripts" / "emnist47.py"), run_name="emnist47")
+
+    def test_small_letters_that_look_like_their_capitals(self):
+        self.assertEqual([self.script["class_of"](ord(letter)) for letter in "09AZabcCt"],
+                         [0, 9, 10, 35, 36, 37, 12, 12, 46])
+
+    def test_images_of_a_sheet(self):
+        """The last tile has no image."""
+        tiles = numpy.random.default_rng(1).integers(0, 256, (2, 3, 28, 28), dtype=numpy.uint8)
+        sheet = tiles.swapaxes(1, 2).reshape(56, 84)
+        with (self.folder / "digits_test_3_to_7.webp").open("wb") as file:
+            numpy.save(file, numpy.stack([sheet, 0 * sheet, 0 * sheet], axis=2))
+        codes = [ord(letter) for letter in "0Aac"]
+        (self.folder / "test.json").write_text(json.dumps(
+            {"files": ["digits_test_3_to_7.webp"], "id": [0, 0, 0, 3, 2, 1, 0, 3], "mapping": codes}))
+        wanted = [(tile.tobytes(), number) for tile, number in zip(tiles.reshape(6, 784), [12, 36, 10, 0, 12])]
+        self.assertEqual(list(self.script["images_of"](self.folder, "test", 3)), wanted)
+        self.assertEqual(list(self.script["images_of"](self.folder, "test", 4)), [])
+
+    def test_no_image_is_drawn_twice(self):
+        labels = numpy.repeat([0, 1, 2], [300, 150, 2700])
+        (_, train_part), (_, test_part) = self.script["drawn"](labels)
+        self.assertEqual(numpy.bincount(labels[train_part]).tolist(), [100, 0, 2400])
+        self.assertEqual(numpy.bincount(labels[test_part]).tolist(), [200, 150, 200])
+        self.assertEqual(len({*train_part, *test_part}), 3050)
+
+    def test_all_files_or_none(self):
+        for last, left in (("no/b", []), ("b", ["a", "b"])):
+            files = {str(self.folder / name): b"content" for name in ("a", last)}
+            with contextlib.suppress(FileNotFoundError):
+                self.script["write"](files)
+            self.assertEqual(sorted(path.name for path in self.folder.iterdir() if path.suffix != ".toml"), left)
 
 
 if __name__ == "__main__":

@@ -363,8 +363,10 @@ TRAINING = {
                                  check=rate(lambda step, steps: 0.001 * (0.1 if step >= 15 else 1))),
     "optimiser/step_factor": Key(0.5, {**JOINT, "optimiser/schedule": "step", "optimiser/step_epochs": 1},
                                  ("hash", "rates"), check=rate(lambda step, steps: 0.001 * (0.5 if step >= 15 else 1))),
-    "optimiser/final_fraction": Key(0.2, JOINT, ("hash", "rates"),
-                                    check=rate(lambda step, steps: 0.001 * (0.2 + 0.8 * cosine(step, steps)))),
+    "optimiser/final_fraction": Key(0.2, differs=("hash", "rates"), check=lambda _, run: (
+        [run.rates(1), run.rates(2)],
+        [[0.001 * (0.2 + 0.8 * fall((step - 1) / run.summary["steps"])) for step in run.column("step", stage)]
+         for stage, fall in ((1, lambda p: cosine(p, 1)), (2, lambda p: 1 - p**4))])),
     "optimiser/offload": same("none", OFFLOAD, ("memory", "peak"), ranks=2,
                               check=lambda base, run: (run.stages("optimiser_bytes"), base.stages("offloaded_bytes"))),
     "optimiser/offload_bucket": same(2000, OFFLOAD, ("memory", "peak"), ranks=2),

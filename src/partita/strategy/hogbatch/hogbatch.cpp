@@ -106,7 +106,12 @@ void HogbatchTraining::keepNumbers() {
 /// All ranks have come together, and nothing changes the model. Returns whether the run ends here.
 bool HogbatchTraining::meet(const ExecSpace& space, const WorkOrder& order) {
   const Position at{RunPhase::training, 0, order.step};
-  if (_log != nullptr) _log->flush();
+  if (_log != nullptr) {
+    try {
+      _log->flush();
+    } catch (const UserError&) { // has been reported when a row was first written; the rows wait in memory
+    }
+  }
   if (order.evaluates) _evaluator.afterStep(space, at, 1, 1);
   if (order.evaluates && _coordinator != nullptr) _coordinator->evaluated(order.step, _evaluator.loss());
   if (_context.meeting != nullptr) {
@@ -184,7 +189,7 @@ bool HogbatchTraining::run(const ExecSpace& space) {
   }
   _context.clock.stop();
   _mailbox.close();
-  if (_log != nullptr && !ended) {
+  if (_log != nullptr) {
     try {
       _log->synchronise();
     } catch (const UserError& failure) { // no reason to lose the model

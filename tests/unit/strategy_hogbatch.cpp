@@ -4,6 +4,7 @@
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/hogbatch/coordinator.hpp"
+#include "partita/strategy/hogbatch/replay.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -188,9 +189,15 @@ TEST_CASE("A log that somebody has removed begins again", "[hogbatch]") {
   CHECK(readDecisions(path).size() == 1);
 }
 
-TEST_CASE("A log goes on after its last whole row", "[hogbatch]") {
+TEST_CASE("A log goes on after its last whole row; one without a row of an update is not replayed",
+          "[hogbatch]") {
   const ScratchFolder folder;
   const std::string path = folder.path("decisions.csv");
+  RunConfig config = deckWith({});
+  config.strategy.hogbatch.replay = path;
+  RunLength length;
+  length.steps = length.per_epoch = 4;
+  const SampleProgress progress(config, length, 160);
   {
     DecisionLog log(path, 0, false);
     for (std::int64_t number = 0; number < 3; ++number) log.add(decision(number, number, 0.1));
@@ -204,8 +211,16 @@ TEST_CASE("A log goes on after its last whole row", "[hogbatch]") {
       goes_on.add(decision(3, 3, 0.2));
     }
     const std::vector<Decision> all = readDecisions(path);
-    REQUIRE(all.size() == (missing == 0 ? 4 : 3));
-    CHECK(all.back().number == 3);
+    std::vector<std::int64_t> numbers;
+    for (const Decision& one : all) numbers.push_back(one.number);
+    if (missing == 0) {
+      CHECK(numbers == std::vector<std::int64_t>{0, 1, 2, 3});
+      CHECK(readUpdates(config, progress).size() == 4);
+    } else {
+      CHECK(numbers == std::vector<std::int64_t>{0, 1, 3});
+      CHECK(messageOf([&] { readUpdates(config, progress); }) ==
+            path + ": update 2 is missing or out of order");
+    }
   }
 }
 

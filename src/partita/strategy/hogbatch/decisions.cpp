@@ -21,8 +21,9 @@ namespace {
 const char* const columns =
     "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place,check";
 
-/// The row ends with a check word of itself and of the whole row before it: none can change, and only the
-/// last ones can be missing.
+/// The row ends with a check word of itself and of the whole row before it, so that no row can change or be
+/// taken out unnoticed. Rows that were never written, because the disk was full, leave no trace here: a log
+/// that goes on refers to the last row that it has. A replay then misses updates.
 std::string withCheck(const std::string& before, const std::string& numbers) {
   return numbers + ',' + checkWord(before + numbers);
 }
@@ -123,7 +124,8 @@ void DecisionLog::flush() {
 }
 
 void DecisionLog::synchronise() {
-  flush();
+  _file->append(_rows);
+  _rows.clear();
   _file->synchronise();
 }
 

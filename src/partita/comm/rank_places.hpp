@@ -16,7 +16,9 @@ namespace partita {
 /// What the system gives one rank of a node.
 struct CoreShare {
   cpu_set_t cores;
-  CoreQuota quota; ///< shared with the ranks of the same control group
+  /// The least on its path of control groups, shared with the ranks of the same group. A looser limit further
+  /// up is not known, even if several such groups together exceed it.
+  CoreQuota quota;
 };
 
 /// Default number of threads for one of the ranks of a node: the cores it may run on, divided among the ranks

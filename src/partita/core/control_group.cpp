@@ -32,15 +32,15 @@ struct Limit {
 };
 
 /// Keeps the smaller limit; of equal ones the new one, which is to be further up: more processes share it.
-void lower(Limit& least, const std::string& group, const LimitOf& limit) {
+void keepLeast(Limit& least, const std::string& group, const LimitOf& limit) {
   const double value = limit(group);
   if (value < no_bound && value <= least.value) least = {value, group};
 }
 
 /// The smallest limit on the path from a group to the root of `mount`.
-void lowerUpFrom(Limit& least, const std::string& mount, std::string group, const LimitOf& limit) {
-  for (; group.size() > 1; group.resize(group.rfind('/'))) lower(least, mount + group, limit);
-  lower(least, mount, limit);
+void keepLeastUpFrom(Limit& least, const std::string& mount, std::string group, const LimitOf& limit) {
+  for (; group.size() > 1; group.resize(group.rfind('/'))) keepLeast(least, mount + group, limit);
+  keepLeast(least, mount, limit);
 }
 
 /// Looks at the groups of `controller` if it has a hierarchy of its own (version 1), whose folder may have
@@ -56,13 +56,13 @@ Limit leastLimit(const std::string& root, const std::string& controller, const L
     if (second == std::string::npos) continue;
     const std::string names = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
     const std::vector<std::string> controllers = split(names, ',');
-    if (names.empty()) lowerUpFrom(least, mounts, group, version2);
+    if (names.empty()) keepLeastUpFrom(least, mounts, group, version2);
     if (std::find(controllers.begin(), controllers.end(), controller) == controllers.end()) continue;
     for (const std::string& name : {names, controller})
-      lowerUpFrom(least, mounts + "/" + name, group, version1);
+      keepLeastUpFrom(least, mounts + "/" + name, group, version1);
   }
-  lower(least, mounts + "/" + controller, version1);
-  lower(least, mounts, version2);
+  keepLeast(least, mounts + "/" + controller, version1);
+  keepLeast(least, mounts, version2);
   return least;
 }
 

@@ -18,10 +18,11 @@ struct PartialCut {
 using CutTable = std::vector<std::vector<PartialCut>>; ///< [parts so far][end]
 
 /// The best ways to cut 0..end into 1..parts parts, for every end; `join` combines a part's cost with the
-/// value of the parts before it, and is never smaller than that value. Of equal ways, the shortest part
-/// before the last one wins.
+/// value of the parts before it, and is never smaller than that value. Among equal ways, the earliest last
+/// cut wins.
 template <class Join>
-CutTable cutTable(std::int64_t n, int parts, const PartCost& cost, const PartCost& least, const Join& join) {
+CutTable cutTable(std::int64_t n, int parts, const PartCost& cost, const PartCost& lower_bound,
+                  const Join& join) {
   constexpr double impossible = std::numeric_limits<double>::infinity();
   CutTable best(parts + 1, std::vector<PartialCut>(n + 1));
   best[0][0].value = 0.0;
@@ -34,11 +35,11 @@ CutTable cutTable(std::int64_t n, int parts, const PartCost& cost, const PartCos
         return value < impossible ? value : impossible; // not NaN
       };
       PartialCut& here = best[p][end];
-      double limit = value_from(best[p][end - 1].from); // close to the best
+      double limit = value_from(best[p][end - 1].from); // the best is no larger
       for (std::int64_t from = part > 1 ? end - 1 : 0; from >= part - 1; --from) {
         if (best[p - 1][from].value > limit) continue;
-        if (least) { // longer parts cost even more
-          const double bound = join(0.0, least(from, end, part - 1));
+        if (lower_bound) { // longer parts cost even more
+          const double bound = join(0.0, lower_bound(from, end, part - 1));
           if (bound > limit || bound == impossible) break;
         }
         const double value = value_from(from);
@@ -54,20 +55,20 @@ CutTable cutTable(std::int64_t n, int parts, const PartCost& cost, const PartCos
 } // namespace
 
 std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts, const PartCost& cost,
-                                       const PartCost& least) {
+                                       const PartCost& lower_bound) {
   std::vector<std::int64_t> cuts(static_cast<std::size_t>(parts) - 1);
   std::iota(cuts.begin(), cuts.end(), std::int64_t{1});
   if (parts == 1 || parts == n) return cuts;
   constexpr double most_costs = 1e9; // to compare: minutes
   if (0.5 * static_cast<double>(n) * static_cast<double>(n) * (parts - 2) > most_costs)
     throw UserError("strategy/stages: balancing " + std::to_string(n) + " layers or stages over " +
-                    std::to_string(parts) + " parts would take hours");
+                    std::to_string(parts) + " parts may take hours");
   const std::size_t count = parts, size = n;
   const double largest =
-      cutTable(n, parts, cost, least,
+      cutTable(n, parts, cost, lower_bound,
                [](double before, double own) { return std::max(before, own); })[count][size]
           .value;
-  const CutTable best = cutTable(n, parts, cost, least, [largest](double before, double own) {
+  const CutTable best = cutTable(n, parts, cost, lower_bound, [largest](double before, double own) {
     return own > largest ? std::numeric_limits<double>::infinity() : before + own * own;
   });
   std::int64_t end = n;

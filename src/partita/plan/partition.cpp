@@ -46,6 +46,7 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   const StrategySection& strategy = config.strategy;
   const StrategyPlan& plan = planOf(strategy);
   const std::int64_t n = layers.size();
+  if (stages == n) return balancedCuts(n, stages, nullptr); // nothing to choose
   const TrainingEffort effort(layers);
   std::vector<std::int64_t> parameters{0}; // of layers [0, i)
   for (const LayerPlan& layer : layers) parameters.push_back(parameters.back() + layer.parameters());
@@ -75,7 +76,7 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   if (!by_flops) return balancedCuts(n, stages, cost);
   return balancedCuts(n, stages, cost, [&](std::int64_t first, std::int64_t last, int) {
     constexpr double rounding = 1.0 - 1e-9;
-    return rounding * effort.withoutGradients(first, last).total();
+    return rounding * effort.withoutInputGradients(first, last).total();
   });
 }
 

@@ -17,8 +17,8 @@ class TrainingEffort {
   Effort of(std::int64_t first, std::int64_t last) const;
   /// The same if the layers before `first` need a gradient.
   Effort withInputGradient(std::int64_t first, std::int64_t last) const;
-  /// Only of the forward pass and the gradients of parameters: a part of both.
-  Effort withoutGradients(std::int64_t first, std::int64_t last) const {
+  /// Only of the forward pass and the gradients of parameters: never more than the other two.
+  Effort withoutInputGradients(std::int64_t first, std::int64_t last) const {
     return _own[static_cast<std::size_t>(last)] - _own[static_cast<std::size_t>(first)];
   }
 

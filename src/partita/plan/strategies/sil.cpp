@@ -107,7 +107,7 @@ std::string labelNote(const SilSection& sil, const Partition& partition) {
   double flops = 0.0, all = 0.0;
   for (const StagePlan& stage : partition.stages) {
     parameters += countParameters(stage.decoder) + countParameters(stage.head);
-    flops += effortOf(stage.decoder).flops + effortOf(stage.head).flops;
+    flops += effortWithInputGradient(stage.decoder).flops + effortWithInputGradient(stage.head).flops;
   }
   for (const Effort& stage : partition.local) all += stage.flops;
   return formatted(
@@ -211,7 +211,7 @@ class SilPlan final : public StrategyPlan {
   Effort headEffort(const StrategySection& section, const std::vector<LayerPlan>& layers,
                     std::int64_t last) const override {
     if (last == static_cast<std::int64_t>(layers.size())) return {};
-    return effortOf(planStageHead(section.sil, layers, last).layers);
+    return effortWithInputGradient(planStageHead(section.sil, layers, last).layers);
   }
 
   Effort extraEffort(const StrategySection& section, const std::vector<LayerPlan>& layers, std::int64_t first,
@@ -222,7 +222,7 @@ class SilPlan final : public StrategyPlan {
     Effort effort;
     if (last < static_cast<std::int64_t>(layers.size())) {
       const bool sequence = isSequence(layers.back().out);
-      effort += effortOf(planStageDecoder(sil, layers[first].in, end, sequence).layers);
+      effort += effortWithInputGradient(planStageDecoder(sil, layers[first].in, end, sequence).layers);
       if (!learnsLabels(sil) && sil.loss == StageLoss::prototype) // logits, their gradient
         effort.flops += 2.0 * label_product * static_cast<double>(end.outputs());
     }

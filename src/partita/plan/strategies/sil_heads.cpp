@@ -207,7 +207,7 @@ std::vector<ParameterCopy> parameterCopies(const SilSection& sil, const std::vec
   return copies;
 }
 
-Effort effortOf(const std::vector<LayerPlan>& layers) {
+Effort effortWithInputGradient(const std::vector<LayerPlan>& layers) {
   Effort effort;
   for (const LayerPlan& layer : layers)
     effort += layer.forwardEffort() + layer.weightEffort() + layer.inputEffort();

@@ -28,7 +28,7 @@ StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const Laye
 std::vector<ParameterCopy> parameterCopies(const SilSection& sil, const std::vector<StagePlan>& stages);
 
 /// The effort per sample of training layers that need the gradient of their input.
-Effort effortOf(const std::vector<LayerPlan>& layers);
+Effort effortWithInputGradient(const std::vector<LayerPlan>& layers);
 
 /// Do the labels of the cut before a dense stage, with activations of the shape `cut`, have one value per
 /// unit?

@@ -105,10 +105,10 @@ def main():
         for name in SUMS:
             if os.path.lexists(os.path.join(folder, file_name(name))):
                 sys.exit(f"emnist47.py: {os.path.join(folder, file_name(name))}: is there already")
+        os.makedirs(folder, exist_ok=True)  # before half a minute of work
         files = contents(clone)
         if any(hashlib.sha256(files[name]).hexdigest() != wanted for name, wanted in SUMS.items()):
             sys.exit(f"emnist47.py: {clone}: is not emnist-packed at commit 0f121ef, or the pictures were read wrong")
-        os.makedirs(folder, exist_ok=True)
         write({os.path.join(folder, file_name(name)): gzip.compress(content, mtime=0)
                for name, content in files.items()})
     except (OSError, ValueError, KeyError) as error:

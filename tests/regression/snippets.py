@@ -281,12 +281,17 @@ class Emnist47(support.RunTest):
         self.assertEqual(numpy.bincount(labels[test_part]).tolist(), [200, 150, 200])
         self.assertEqual(len({*train_part, *test_part}), 3050)
 
-    def test_all_files_or_none(self):
+    def test_no_file_has_its_name_before_all_are_complete(self):
         for last, left in (("no/b", []), ("b", ["a", "b"])):
             files = {str(self.folder / name): b"content" for name in ("a", last)}
             with contextlib.suppress(FileNotFoundError):
                 self.script["write"](files)
             self.assertEqual(sorted(path.name for path in self.folder.iterdir() if path.suffix != ".toml"), left)
+
+    def test_a_folder_that_cannot_be_made_is_reported_before_the_work(self):
+        (self.folder / "file").touch()
+        with mock.patch.object(sys, "argv", ["emnist47.py", "no-clone", str(self.folder / "file" / "data")]):
+            self.assertRaisesRegex(SystemExit, "file/data", self.script["main"])
 
 
 if __name__ == "__main__":

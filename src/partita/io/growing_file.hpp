@@ -22,8 +22,8 @@ class GrowingFile {
   /// Retries rows that could not be written. Throws UserError or SystemError with the system's message if
   /// that fails again. Warns if somebody has removed the file.
   void flush();
-  /// `flush`, and puts the rows on disk. Throws also if the system has given up rows that it had taken since
-  /// the file was opened: unlike one that is opened for it, this descriptor hears of each of them.
+  /// `flush`, and puts the rows on disk. Throws also if the system failed to store rows that `write` had
+  /// accepted. A descriptor opened later might not report that.
   void synchronise();
 
  private:

@@ -241,9 +241,9 @@ std::optional<ForecastCheck> checkForecast(const Summary& summary, const Setup& 
                                    static_cast<std::int64_t>(setup.plans.sets.train.size()));
 }
 
-/// Gathers the counters of all ranks, prints the result and writes `summary.json`. The parameters get their
-/// name just before: a run that was killed in between has not finished, nor one that loses rows of its
-/// history. Collective; throws AgreedError if a file cannot be written.
+/// Gathers the counters of all ranks, prints the result and writes the last files of the run. `summary.json`
+/// comes last: without it, the run was killed, or rows of its history are lost. Collective; throws
+/// AgreedError if a file cannot be written.
 void finishSummary(const Summary& summary, const Setup& setup, Monitor& monitor,
                    const RunDirectory& directory) {
   const Partition& partition = setup.plans.partition;

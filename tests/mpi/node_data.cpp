@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -131,14 +132,17 @@ TEST_CASE("A rank that cannot load the data stops all ranks", "[data]") {
 
 namespace {
 
-/// In its scope, this process can open no file.
+/// In its scope, this process can open no file; those that are open can be used as before.
 class NoFiles {
  public:
   NoFiles() {
-    getrlimit(RLIMIT_NOFILE, &_before);
+    const int next = open("/dev/null", O_RDONLY); // the lowest number that is free
+    REQUIRE(next >= 0);
+    close(next);
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &_before) == 0);
     rlimit limit = _before;
-    limit.rlim_cur = 0;
-    setrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = next;
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
   }
   ~NoFiles() { setrlimit(RLIMIT_NOFILE, &_before); }
   NoFiles(const NoFiles&) = delete;

@@ -16,7 +16,7 @@ LONG = ["run/epochs=1000000", "run/evaluate_every=0", "run/log_every=100000"]
 class Watchdog(support.RunTest):
     def faulty(self, fault, *overrides):
         """The end of a run with a fault, and the seconds from the fault to the end."""
-        result = support.run("train", self.deck, *LONG, "run/watchdog=100", *overrides, ranks=2,
+        result = support.run("train", self.deck, *LONG, "run/watchdog=50", *overrides, ranks=2,
                              environment=with_fault(fault))
         moment = re.search(r"faults: ([0-9.]+)", result.stderr)
         self.assertIsNotNone(moment, result.stderr)
@@ -43,7 +43,7 @@ class Watchdog(support.RunTest):
         """Both ranks wait for one another while 5 kB are on their way for six seconds."""
         begin = time.time()
         result = support.run("train", self.deck, "strategy/kind=pipeline", "run/steps=1", "run/evaluate_every=0",
-                             "data/test_samples=1", "run/watchdog=100", ranks=2, environment={"PARTITA_LINKS": "bandwidth=850"})
+                             "data/test_samples=1", "run/watchdog=50", ranks=2, environment={"PARTITA_LINKS": "bandwidth=850"})
         self.assertEqual((result.returncode, support.complaints(result)), (0, []))
         self.assertGreater(time.time() - begin, 6)
 

@@ -1,12 +1,17 @@
 #include "partita/config/deck.hpp"
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "support/catch.hpp"
@@ -155,6 +160,46 @@ TEST_CASE("A damaged deck is read or refused in single lines, nothing else", "[c
   }
   CHECK(refused > 1000);
   CHECK(read > 50);
+}
+
+namespace {
+
+/// In its scope, a signal comes every `microseconds`, as from a profiler.
+class Alarms {
+ public:
+  explicit Alarms(int microseconds) : _handler(std::signal(SIGALRM, [](int) {})) { set(microseconds); }
+  ~Alarms() {
+    set(0);
+    std::signal(SIGALRM, _handler);
+  }
+  Alarms(const Alarms&) = delete;
+  Alarms& operator=(const Alarms&) = delete;
+
+ private:
+  static void set(int microseconds) {
+    const itimerval times{{0, microseconds}, {0, microseconds}};
+    setitimer(ITIMER_REAL, &times, nullptr);
+  }
+  void (*_handler)(int);
+};
+
+} // namespace
+
+TEST_CASE("Blocks of a file are allocated in spite of signals", "[config]") {
+  constexpr std::uint64_t from = 7, bytes = (std::uint64_t{40} << 20) + 1;
+  const Folder folder;
+  const int file = open(folder.write("blocks", "").c_str(), O_RDWR);
+  REQUIRE(file >= 0);
+  {
+    const Alarms alarms(1000);
+    CHECK(allocateBlocks(file, from, bytes) == 0);
+  }
+  struct stat found {};
+  REQUIRE(fstat(file, &found) == 0);
+  CHECK(found.st_size == static_cast<off_t>(from + bytes));
+  CHECK(found.st_blocks * 512 >= found.st_size);
+  close(file);
+  CHECK(allocateBlocks(file, 0, bytes) == EBADF);
 }
 
 } // namespace partita::test::config_files

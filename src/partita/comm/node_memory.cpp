@@ -71,7 +71,9 @@ NodeMemory shareOnNode(const Communicator& node, std::uint64_t bytes,
   if (!first) file = std::make_unique<SharedFile>(name, false);
   NodeMemory shared;
   const auto failed = [&] {
-    const std::int64_t error = node.maximum(std::int64_t{file->error()});
+    std::int64_t error =
+        node.maximum(std::int64_t{first ? file->error() : 0}); // without it, others fail, too
+    if (error == 0) error = node.maximum(std::int64_t{file->error()});
     if (error != 0) shared = {nullptr, std::strerror(static_cast<int>(error))};
     return error != 0;
   };

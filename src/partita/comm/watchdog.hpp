@@ -22,7 +22,7 @@ class Watchdog final : public Watcher {
   /// Seconds.
   struct Limits {
     double sign = 1.0;      ///< between two signs
-    double stuck = 30.0;    ///< of ranks waiting for one another; no network delays a message this long
+    double stuck = 60.0;    ///< of ranks waiting for one another before a message counts as lost
     double warning = 10.0;  ///< of silence before the first warning; doubled by each warning
     double silence = 600.0; ///< of silence before the job ends; 0: never
   };

@@ -159,10 +159,10 @@ GivenMemory checkedMemory(const RunConfig& config, const Partition& partition, c
   return memory;
 }
 
-/// Seconds that ranks may wait for one another before a message counts as lost. Networks delay messages by
-/// half a minute when a link is set up anew or its route changes.
+/// Seconds that ranks may wait for one another before a message counts as lost: a tenth of the patience with
+/// a silent rank. Networks delay messages by up to half a minute when a link or its route changes.
 double stuckLimit(const RunConfig& config) {
-  return std::clamp(static_cast<double>(config.run.watchdog) / 20.0, 5.0, 30.0);
+  return std::clamp(static_cast<double>(config.run.watchdog) / 10.0, 5.0, 600.0);
 }
 
 /// Ends a job that will not end by itself. Reading the data may take any time: if some ranks read for

@@ -1,4 +1,5 @@
 #include "partita/config/user_error.hpp"
+#include "partita/plan/placement/placement_search.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -128,6 +129,41 @@ TEST_CASE("Plans are as fast as the best of all", "[plan][placement][sweep]") {
 
 TEST_CASE("A thousand plans are as fast as the best of all", "[.][placement_soak]") {
   compareWithAll(1, 2000);
+}
+
+TEST_CASE("Costs of a chain's stages that grow are those of each stage alone", "[plan][placement]") {
+  Random random(6);
+  int chains = 0;
+  for (int i = 0; i < 200; ++i) {
+    INFO("case " << i);
+    const PlacementTask task = randomTaskWith(random, 12, i % 4 == 0, i % 2 == 0, i % 3 == 0);
+    for (const LayerGraph& graph : task.graphs) {
+      const detail::StageCosts costs(task, graph);
+      const std::vector<BitSet> sets = detail::successorClosedSets(costs);
+      if (i % 4 != 0) REQUIRE(costs.isChain());
+      if (!costs.isChain()) continue;
+      ++chains;
+      REQUIRE(sets.size() == graph.layers.size() + 1);
+      std::vector<detail::StageCost> grown;
+      for (std::size_t set = 1; set < sets.size(); ++set) {
+        costs.addFirst(grown);
+        REQUIRE(grown.size() == set);
+        for (std::size_t rest = 0; rest < set; ++rest) {
+          BitSet inside(graph.layers.size());
+          for (const int layer : costs.order())
+            if (sets[set].has(layer) && !sets[rest].has(layer)) inside.add(layer);
+          const detail::StageCost alone = costs.of(inside), &cost = grown[rest];
+          REQUIRE(cost.forward == alone.forward);
+          REQUIRE(cost.backward == alone.backward);
+          REQUIRE(cost.parameter_bytes == alone.parameter_bytes);
+          REQUIRE(cost.activation_bytes == alone.activation_bytes);
+          REQUIRE(cost.entering_bytes == alone.entering_bytes);
+          REQUIRE(cost.tensor_parallel == alone.tensor_parallel);
+        }
+      }
+    }
+  }
+  REQUIRE(chains > 150);
 }
 
 TEST_CASE("One device computes all layers one after another", "[plan][placement]") {

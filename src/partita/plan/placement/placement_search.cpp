@@ -25,8 +25,8 @@ std::vector<BitSet> successorClosedSets(const StageCosts& costs) {
   std::vector<BitSet> sets{BitSet(count)};
   std::unordered_set<BitSet, BitSet::Hash> known;
   for (std::size_t next = 0; next < sets.size(); ++next) {
+    const BitSet set = sets[next];
     for (std::size_t layer = 0; layer < count; ++layer) {
-      const BitSet set = sets[next];
       const std::vector<LayerEdge>& edges = costs.outOf(layer);
       const bool closed =
           std::all_of(edges.begin(), edges.end(), [&](const LayerEdge& edge) { return set.has(edge.to); });
@@ -95,7 +95,8 @@ std::vector<BitSet> setsOf(const std::vector<std::vector<int>>& stages, std::siz
 
 PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph)
     : _task(task), _graph(graph), _costs(task, task.graphs[graph]), _sets(successorClosedSets(_costs)),
-      _limits(boundedLimits(task, _costs.graph(), _sets.size())), _layout(task, _costs.graph(), _limits) {
+      _chain(_costs.isChain()), _limits(boundedLimits(task, _costs.graph(), _sets.size())),
+      _layout(task, _costs.graph(), _limits) {
   requireTable(_costs.graph(), _sets.size(), _limits, static_cast<double>(_layout.cells()));
 }
 
@@ -106,9 +107,15 @@ PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph,
       _limits(boundedLimits(task, _costs.graph(), _sets.size())), _layout(task, _costs.graph(), _limits) {}
 
 template <class Visit>
-void PlacementSearch::forEachStage(std::size_t set, Visit visit) const {
+void PlacementSearch::forEachStage(std::size_t set, Visit visit) {
   if (!_kept.empty()) {
     for (const Stage& stage : _kept[set]) visit(stage);
+    return;
+  }
+  if (_chain) {
+    if (_chain_costs.size() > set) _chain_costs.clear();
+    while (_chain_costs.size() < set) _costs.addFirst(_chain_costs);
+    for (std::size_t rest = 0; rest < set; ++rest) visit(Stage{set, rest, _chain_costs[rest]});
     return;
   }
   for (std::size_t rest = _consecutive ? set - 1 : 0; rest < set; ++rest) {
@@ -197,7 +204,7 @@ PlacedStage PlacementSearch::placedStage(const Stage& stage, const StageOptions&
 }
 
 /// Finds the stages that are as fast as the table says, beginning with the first.
-std::vector<PlacedStage> PlacementSearch::stages() const {
+std::vector<PlacedStage> PlacementSearch::stages() {
   const Copies& copies = _start.copies;
   std::vector<PlacedStage> placed;
   Start at = _start;

@@ -49,7 +49,7 @@ class PlacementSearch {
     return (set * (_limits.stages + 1) + stages) * _layout.cells() + cell;
   }
   template <class Visit>
-  void forEachStage(std::size_t set, Visit visit) const;
+  void forEachStage(std::size_t set, Visit visit);
   void keepStages();
   /// Only a fixed plan has stages without layers.
   bool isEmpty(std::size_t set) const {
@@ -69,7 +69,7 @@ class PlacementSearch {
   void extend(const Stage& stage, const Copies& copies);
   void tryFirst(const Stage& stage, const std::optional<Copies>& copies);
   void consider(const Start& start, double slowest);
-  std::vector<PlacedStage> stages() const;
+  std::vector<PlacedStage> stages();
   PlacedStage placedStage(const Stage& stage, const StageOptions& options) const;
 
   const PlacementTask& _task;
@@ -79,6 +79,8 @@ class PlacementSearch {
   bool _consecutive = false;             ///< each set is the previous one and one more stage
   std::int64_t _replicas = 0;            ///< the only number; 0: any
   std::vector<std::vector<Stage>> _kept; ///< by set; empty: too many
+  bool _chain = false;                   ///< is each set the previous one and the layer before it?
+  std::vector<StageCost> _chain_costs;   ///< of the last set that was visited, see StageCosts::addFirst
   LayoutLimits _limits;
   DeviceLayout _layout;
   std::vector<double> _slowest;

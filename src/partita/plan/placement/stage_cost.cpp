@@ -31,6 +31,19 @@ StageCosts::StageCosts(const PlacementTask& task, const LayerGraph& graph)
         if ((recompute == task.recompute || (choose.recompute && recompute)) && (!shard || choose.shard) &&
             (!offload || choose.offload) && (task.adam || !(shard || offload)))
           _options.push_back({recompute, shard, offload});
+  constexpr double immediately = std::numeric_limits<double>::infinity();
+  _bandwidths = {task.bandwidth, hasNodes() ? task.node_bandwidth : 0.0,
+                 task.recompute || choose.recompute ? immediately : 0.0};
+}
+
+bool StageCosts::isChain() const {
+  for (std::size_t i = 0; i < _order.size(); ++i) {
+    const std::vector<LayerEdge>& edges = _into[_order[i]];
+    if (edges.empty() != (i == 0)) return false;
+    for (const LayerEdge& edge : edges)
+      if (edge.from != _order[i - 1]) return false;
+  }
+  return true;
 }
 
 std::vector<int> StageCosts::membersOf(const BitSet& layers) const {
@@ -56,14 +69,14 @@ double StageCosts::forwardTime(const std::vector<int>& members, const BitSet& in
   return last;
 }
 
-/// The same for the backward pass, in which no layer starts before `begin`.
-double StageCosts::backwardTime(const std::vector<int>& members, const BitSet& inside, double begin,
+/// The same for the backward pass.
+double StageCosts::backwardTime(const std::vector<int>& members, const BitSet& inside,
                                 double bandwidth) const {
   std::vector<double> ends(_graph.layers.size(), 0.0);
-  double last = begin;
+  double last = 0.0;
   for (std::size_t i = members.size(); i-- > 0;) {
     const int layer = members[i];
-    double start = begin;
+    double start = 0.0;
     for (const LayerEdge& edge : _out_of[layer])
       start = std::max(start, inside.has(edge.to) ? ends[edge.to] : edge.bytes / bandwidth);
     ends[layer] = start + _graph.layers[layer].backward;
@@ -85,17 +98,45 @@ StageCost StageCosts::of(const BitSet& layers) const {
     for (const LayerEdge& edge : _into[layer])
       cost.entering_bytes += layers.has(edge.from) ? 0.0 : edge.bytes;
   }
-  constexpr double immediately = std::numeric_limits<double>::infinity();
-  const bool recompute = _task.recompute || _task.choose.recompute;
-  const double inside = recompute ? forwardTime(members, layers, immediately) : 0.0;
-  for (const bool near : {false, true}) {
-    if (near && _task.node_devices == 1) break;
-    const double bandwidth = near ? _task.node_bandwidth : _task.bandwidth;
-    cost.forward[near ? 1 : 0] = forwardTime(members, layers, bandwidth);
-    cost.backward[near ? 1 : 0] = backwardTime(members, layers, 0.0, bandwidth);
-    if (recompute) cost.again[near ? 1 : 0] = backwardTime(members, layers, inside, bandwidth);
+  for (std::size_t i = 0; i < _bandwidths.size(); ++i) {
+    if (_bandwidths[i] == 0.0) continue;
+    cost.forward[i] = forwardTime(members, layers, _bandwidths[i]);
+    cost.backward[i] = backwardTime(members, layers, _bandwidths[i]);
   }
   return cost;
+}
+
+/// Forward times and bytes grow from the first layer to the last, and backward times from the last to the
+/// first: both as in of(), to the last bit.
+void StageCosts::addFirst(std::vector<StageCost>& stages) const {
+  const std::size_t count = _order.size(), first = count - stages.size() - 1;
+  const PlacedLayer& added = _graph.layers[_order[first]];
+  const auto messages = [&](const std::vector<LayerEdge>& edges, std::size_t kind) {
+    double longest = 0.0;
+    for (const LayerEdge& edge : edges) longest = std::max(longest, edge.bytes / _bandwidths[kind]);
+    return longest;
+  };
+  StageCost grown; // of the layers so far, from the first one
+  stages.emplace_back();
+  for (const LayerEdge& edge : _into[_order[first]]) grown.entering_bytes += edge.bytes;
+  for (std::size_t kind = 0; kind < _bandwidths.size(); ++kind) {
+    if (_bandwidths[kind] == 0.0) continue;
+    grown.forward[kind] = messages(_into[_order[first]], kind);
+    stages.back().backward[kind] = messages(_out_of[_order[first]], kind);
+  }
+  for (std::size_t rest = stages.size(); rest-- > 0;) {
+    const PlacedLayer& last = _graph.layers[_order[count - 1 - rest]];
+    grown.parameter_bytes += last.parameter_bytes;
+    grown.activation_bytes += last.activation_bytes;
+    grown.tensor_parallel = grown.tensor_parallel || last.tensor_parallel;
+    grown.backward = stages[rest].backward;
+    for (std::size_t kind = 0; kind < _bandwidths.size(); ++kind) {
+      if (_bandwidths[kind] == 0.0) continue;
+      grown.forward[kind] += last.forward;
+      grown.backward[kind] += added.backward;
+    }
+    stages[rest] = grown;
+  }
 }
 
 double StageCosts::memory(const StageCost& cost, const StageOptions& options, std::int64_t replicas) const {
@@ -119,8 +160,10 @@ std::int64_t StageCosts::lastFit(const StageCost& cost, const StageOptions& opti
 double StageCosts::load(const StageCost& cost, const StageOptions& options, const StagePosition& position,
                         const Copies& copies) const {
   const std::size_t before = position.near_before ? 1 : 0, after = position.near_after ? 1 : 0;
-  const bool again = options.recompute && position.number > 1;
-  double seconds = cost.forward[before] + (again ? cost.again[after] : cost.backward[after]);
+  double backward = cost.backward[after];
+  if (options.recompute && position.number > 1) // gradients may arrive while the forward pass is repeated
+    backward = std::max(backward, cost.forward[2] + cost.backward[2]);
+  double seconds = cost.forward[before] + backward;
   if (!options.shard && !options.offload) return seconds;
   const auto microbatches = static_cast<double>(microbatchesPer(copies.replicas));
   if (options.shard) seconds += 0.5 * sumSeconds(cost.parameter_bytes, copies) / microbatches;

@@ -9,12 +9,11 @@
 
 namespace partita::detail {
 
-/// The cost of a set of layers as a stage. Pairs of times are for a neighbour on another node and on the same
-/// node.
+/// The cost of a set of layers as a stage. Times are for a neighbour on another node, for one on the same
+/// node, and without messages; those that the task does not need are 0.
 struct StageCost {
-  std::array<double, 2> forward{};  ///< seconds per microbatch, by the location of the stage before
-  std::array<double, 2> backward{}; ///< by the location of the stage after
-  std::array<double, 2> again{};    ///< the same, after another forward pass
+  std::array<double, 3> forward{};  ///< seconds per microbatch, by the location of the stage before
+  std::array<double, 3> backward{}; ///< by the location of the stage after
   double parameter_bytes = 0.0, activation_bytes = 0.0;
   double entering_bytes = 0.0;  ///< from other stages
   bool tensor_parallel = false; ///< does it need the graph's degree of devices, not one?
@@ -51,9 +50,14 @@ class StageCosts {
   /// Edges by their ends.
   const std::vector<LayerEdge>& into(std::size_t layer) const { return _into[layer]; }
   const std::vector<LayerEdge>& outOf(std::size_t layer) const { return _out_of[layer]; }
+  /// Do all edges lead from a layer to the next one, and to each layer but the first?
+  bool isChain() const;
 
   /// An empty stage, which only fixed plans have, takes the devices that most layers need.
   StageCost of(const BitSet& layers) const;
+  /// For chains: `stages[rest]` is the stage that begins with a layer and ends `rest` layers before the last
+  /// one. Goes on to stages that begin one layer earlier; with no stages, to the one of the last layer.
+  void addFirst(std::vector<StageCost>& stages) const;
   std::int64_t devicesOf(const StageCost& cost) const {
     return cost.tensor_parallel ? _graph.tensor_degree : 1;
   }
@@ -81,8 +85,7 @@ class StageCosts {
  private:
   std::vector<int> membersOf(const BitSet& layers) const;
   double forwardTime(const std::vector<int>& members, const BitSet& inside, double bandwidth) const;
-  double backwardTime(const std::vector<int>& members, const BitSet& inside, double begin,
-                      double bandwidth) const;
+  double backwardTime(const std::vector<int>& members, const BitSet& inside, double bandwidth) const;
   std::int64_t microbatchesPer(std::int64_t replicas) const {
     return (_task.microbatches + replicas - 1) / replicas;
   }
@@ -92,6 +95,7 @@ class StageCosts {
   std::vector<int> _order;
   std::vector<std::vector<LayerEdge>> _into, _out_of;
   std::vector<StageOptions> _options;
+  std::array<double, 3> _bandwidths; ///< bytes/s for the times of StageCost; 0: not needed
 };
 
 /// The loads of a stage with the best options that fit, for increasing numbers from the end.

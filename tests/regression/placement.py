@@ -474,9 +474,9 @@ batch = 32
                               (("-o", self.DECK), "is also an input"), (("training/bach=3",), "did you mean")):
             with self.subTest(part):
                 self.assertRefused(run("plan", "place", self.DECK, *options, ranks=2), part)
-        deep = "network/layers=[{type='dense',units=4,repeat=1024},{type='dense'}]"
+        deep = "network/layers=[{type='dense',units=4,repeat=4096},{type='dense'}]"
         self.assertRefused(run("plan", "place", self.DECK, deep, "--ranks", 2),
-                           "a placement of 1025 layers would take too long to find; at most 1024 are possible")
+                           "a placement of 4097 layers would take too long to find; at most 4096 are possible")
         for options, part in ((("--ranks", "2"), "need a deck"), (("training/batch=3",), "changes a deck"),
                               (("-o", "x.toml"), "need a deck")):
             with self.subTest(part):

@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace partita {
 
 namespace {
 
 constexpr double clearly = 0.999; // otherwise fewer replicas, microbatches and stages win
-constexpr std::int64_t most_layers = 1024;
+constexpr std::int64_t most_layers = 4096;
 
 bool begins(const std::vector<LayerCost>& rows, std::size_t i) {
   return i == 0 || rows[i].index != rows[i - 1].index;
@@ -47,8 +48,9 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
       _number_bytes(static_cast<double>(model.task().program->device().real_bytes)) {
   const std::vector<LayerCost>& rows = model.task().layers;
   checkLayers(rows);
+  const std::vector<bool> possible = possibleCuts();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (i == 0 || (begins(rows, i) && possible(rows[i].index))) {
+    if (i == 0 || (begins(rows, i) && possible[rows[i].index])) {
       _layers.emplace_back();
       _layers.back().first = rows[i].index;
       _layers.back().begin = i;
@@ -62,15 +64,24 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
   }
 }
 
-bool DeckPlacer::possible(std::int64_t cut) const {
-  DeckPlacement two;
-  two.cuts = {cut};
-  try {
-    runOf(two);
-    return true;
-  } catch (const UserError&) {
-    return false;
+/// Cuts that `train` accepts together it also accepts alone, so many are tried at once as long as it does.
+std::vector<bool> DeckPlacer::possibleCuts() const {
+  const std::int64_t layers = _model.task().layers.back().index + 1;
+  std::vector<bool> possible(layers, true);
+  std::int64_t count = 1;
+  for (std::int64_t cut = 1; cut < layers;) {
+    DeckPlacement plan;
+    plan.cuts.resize(std::min(count, layers - cut));
+    std::iota(plan.cuts.begin(), plan.cuts.end(), cut);
+    count = plan.stages() - 1;
+    const bool accepted = std::isfinite(memoryOf(plan));
+    if (accepted || count == 1) {
+      possible[cut] = accepted;
+      cut += count;
+    }
+    count = accepted ? 2 * count : std::max<std::int64_t>(1, count / 2);
   }
+  return possible;
 }
 
 double DeckPlacer::rowsOf(const DeckPlacement& plan) const {

@@ -57,7 +57,8 @@ class DeckPlacer {
     double parameters = 0.0;                 ///< numbers
   };
 
-  bool possible(std::int64_t cut) const;
+  /// By layer of the network: may a stage begin with it?
+  std::vector<bool> possibleCuts() const;
   double rowsOf(const DeckPlacement& plan) const; ///< samples of a microbatch
   /// Times of each Layer in a pass over `rows` samples, with what recomputation repeats.
   const std::vector<PassTime>& passesOver(double rows) const;

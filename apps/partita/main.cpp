@@ -192,7 +192,7 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
     return code != 0 ? code : checkOutput(world, {});
   } catch (const AgreedError& error) {
     if (world.rank() == 0) {
-      for (const std::string& message : error.messages()) std::cerr << "partita: " << message << '\n';
+      for (const std::string& message : error.messages()) std::cerr << ("partita: " + message + '\n');
     }
     return error.bySystem() ? exit_failure : exit_user_error;
   }

@@ -408,7 +408,7 @@ class Workers(RunOfWorkers):
                 (2, ["strategy/rule=synchronous", "strategy/speeds=[1, 2]"],
                  "strategy/speeds: lists 2 workers, but the run has 1 (rank 0 coordinates)"),
                 (4, ["strategy/rule=synchronous", "training/batch=2"],
-                 "training/batch: a batch of 2 samples leaves some of the 3 replicas without work"),
+                 "training/batch: a batch of 2 samples leaves some of the 3 replicas or workers without work"),
                 (2, [f"network/layers=[{large},{large},{{type='dense'}}]"], "fewer than 2^31 parameter values"),
                 (2, [norm], "keeps running statistics, which workers of strategy/kind 'hogbatch' cannot share"),
                 (1, ["--replay", self.deck], "is not a decisions.csv")):

@@ -64,7 +64,7 @@ class WorkerForecasts(support.RunTest):
         told = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 3, "strategy/rule=synchronous")
         self.assertNotIn("as with the first batches", told.stdout)
         self.assertRefused(run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 4, "strategy/rule=synchronous",
-                               "training/batch=2"), "leaves some of the 3 replicas without work")
+                               "training/batch=2"), "leaves some of the 3 replicas or workers without work")
 
     def test_the_table(self):
         result = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 3, "--cluster", self.cluster(1000, 100000),

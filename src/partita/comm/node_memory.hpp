@@ -17,7 +17,7 @@ struct NodeMemory {
 
 /// `bytes` bytes, the same number on all ranks, which `fill` writes on the first one. Unlike a window of MPI,
 /// each rank releases it alone, even if others have died, and a lack of space is known before the space is
-/// used. The memory loses its name before it gets its content, so a job that is killed leaves nothing behind.
+/// used. The memory loses its name before it gets its content, so a job that is killed leaves no data behind.
 /// Collective over ranks of one node.
 NodeMemory shareOnNode(const Communicator& node, std::uint64_t bytes, const std::function<void(void*)>& fill);
 

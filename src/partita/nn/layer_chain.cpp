@@ -96,7 +96,7 @@ Tape LayerChain::makeTape(std::int64_t capacity) const {
     const std::int64_t values = _layers[i]->outputs(), saved = _layers[i]->savedValues();
     tape.memory.emplace_back("partita::Tape::output", _stored[i], capacity, values);
     tape.outputs.push_back(tape.memory.back().top(capacity));
-    tape.saved.push_back(makeMatrix("partita::Tape::saved", saved > 0 ? capacity : 0, saved));
+    tape.saved.push_back(saved > 0 ? makeMatrix("partita::Tape::saved", capacity, saved) : Matrix());
   }
   return tape;
 }

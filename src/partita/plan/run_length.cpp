@@ -77,7 +77,7 @@ RunLength planRunLength(const RunConfig& config, std::int64_t samples) {
 void requireWorkForAll(const RunConfig& config, std::int64_t replicas) {
   if (config.training.batch >= replicas || !planOf(config.strategy).sharesSteps(config.strategy)) return;
   throw UserError("training/batch: a batch of " + counted(config.training.batch, "sample") +
-                  " leaves some of the " + std::to_string(replicas) + " replicas without work");
+                  " leaves some of the " + std::to_string(replicas) + " replicas or workers without work");
 }
 
 /// If sums of steps overflowed, a run would consider itself finished, and no signal could stop it.

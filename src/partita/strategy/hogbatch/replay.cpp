@@ -1,6 +1,7 @@
 #include "partita/strategy/hogbatch/replay.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 
 #include <algorithm>
@@ -40,13 +41,31 @@ std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::str
   for (std::size_t i = 0; i < updates.size(); ++i) {
     const Decision& d = updates[i];
     if (d.applied != static_cast<std::int64_t>(i) || d.read > d.applied)
-      throw UserError(path + ": update " + std::to_string(i) + " is missing or out of order");
+      throw UserError(path + ": update " + std::to_string(i) + " is out of order");
     if (d.count > samples || d.first > samples - d.count)
       throw UserError(path + ": names samples from " + std::to_string(d.first) +
                       " on, past the end of an epoch of " + std::to_string(samples) +
                       "; is it a run on other data?");
   }
   return updates;
+}
+
+/// Rows have the order in which results arrived, so the end of a log may lack an update before others that it
+/// has: these cannot be repeated.
+void leaveOutAfterGap(std::vector<Decision>& all, const std::string& path) {
+  std::vector<std::int64_t> applied;
+  applied.reserve(all.size());
+  for (const Decision& one : all) applied.push_back(one.applied);
+  std::sort(applied.begin(), applied.end());
+  std::int64_t next = 0; // the first update that is not there
+  for (const std::int64_t update : applied)
+    if (update == next) ++next;
+  const auto end = std::remove_if(all.begin(), all.end(),
+                                  [next](const Decision& decision) { return decision.applied > next; });
+  if (end == all.end()) return;
+  Log::warning(path + ": " + counted(all.end() - end, "row") + " left out, because update " +
+               std::to_string(next) + " before them is missing");
+  all.erase(end, all.end());
 }
 
 /// A log that ends before or after the deck would give another network than its run.
@@ -69,7 +88,8 @@ void requireWhole(const std::vector<Decision>& all, const std::string& path, con
 
 std::vector<Decision> readUpdates(const RunConfig& config, const SampleProgress& progress) {
   const std::string& path = config.strategy.hogbatch.replay;
-  const std::vector<Decision> all = readDecisions(path);
+  std::vector<Decision> all = readDecisions(path);
+  leaveOutAfterGap(all, path);
   std::vector<Decision> updates = updatesOf(all, path, progress.samples());
   requireWhole(all, path, progress, progress.steps());
   return updates;

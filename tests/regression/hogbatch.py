@@ -5,6 +5,7 @@ import collections
 import csv
 import os
 import random
+import re
 import signal
 import struct
 import time
@@ -127,6 +128,27 @@ class Workers(RunOfWorkers):
         evaluations = [[row["run_step"] for row in rows(self.folder / name / "history.csv")
                         if row["event"] == "evaluation"] for name in ("one", "one-again")]
         self.assertEqual(evaluations[0], evaluations[1])
+
+    def test_replay_of_a_log_that_ends_early(self):
+        """Rows come in the order in which results arrive, so the last ones may follow an update that is not there."""
+        self.assertDone(run("train", self.deck, *WORKERS, "run/decisions=true", "training/batch=37",
+                            "strategy/slowdown=[3]", "-d", self.folder / "run", ranks=4))
+        lines = (self.folder / "run" / "decisions.csv").read_text().splitlines(keepends=True)
+        applied = [row["applied"] for row in self.decisions("run")]
+        # Ends of a log without gap, and if there are any, ends with one.
+        with_gap = [count for count in range(1, len(applied)) if max(applied[:count]) >= count]
+        replayed = 0
+        for count in [*with_gap[-3:], len(applied) // 2, len(applied) - 1]:
+            log = self.write("cut.csv", "".join(lines[:count + 1]))
+            words = ["train", self.folder / "run" / "deck.toml", "--replay", log]
+            steps = re.search(r"run/steps=(\d+)", run(*words).stderr)
+            if steps is None:
+                continue  # it has no full step
+            result = run(*words, f"run/steps={steps.group(1)}", "-d", self.folder / "again", "--overwrite")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("left out" in result.stderr, count in with_gap, result.stderr)
+            replayed += 1
+        self.assertGreaterEqual(replayed, 2)
 
     def test_continued_run(self):
         """A run of several workers takes another course, but its position, counts and log continue."""

@@ -88,11 +88,13 @@ void warnOfCopies(const Communicator& world, const std::string& failure) {
   const std::int64_t nobody = world.size(),
                      first = world.minimum(failure.empty() ? nobody : std::int64_t{world.rank()});
   if (first == nobody) return;
-  const std::string text = "the ranks of a node cannot share memory (" +
-                           broadcast(world, failure, static_cast<int>(first)) +
-                           "): each holds a copy of the data";
-  const std::vector<std::string> known = Log::warnings(); // of the labels, which are loaded first
-  if (std::find(known.begin(), known.end(), text) == known.end()) Log::warning(text);
+  const std::string reason = "(" + broadcast(world, failure, static_cast<int>(first)) + ")";
+  const std::vector<std::string> known = Log::warnings();
+  const bool told = std::any_of(known.begin(), known.end(), [&](const std::string& warning) {
+    return warning.find(reason) != std::string::npos; // when the labels were loaded
+  });
+  if (!told)
+    Log::warning("the ranks of a node cannot share memory " + reason + ": each holds a copy of the data");
 }
 
 /// What `fill` writes on the first rank, on all ranks of `sharing`: in memory that they share, or else in

@@ -2,6 +2,7 @@
 #include "partita/plan/balanced_cuts.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "support/catch.hpp"
@@ -106,6 +107,12 @@ TEST_CASE("A bound on the costs of parts changes no cut", "[plan]") {
     all_in_all += std::exchange(asked, 0);
     REQUIRE(balancedCuts(n, parts, cost, lower_bound) == without);
     asked_in_all += asked;
+    const double largest = qualityOf(without, n, cost).largest;
+    const Cost limited = [&](std::int64_t first, std::int64_t last, int part) {
+      const double own = cost(first, last, part);
+      return own > largest ? std::numeric_limits<double>::infinity() : own;
+    };
+    REQUIRE(balancedCuts(n, parts, limited, lower_bound) == without);
   }
   CHECK(2 * asked_in_all < all_in_all);
 }

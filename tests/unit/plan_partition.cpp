@@ -1,7 +1,10 @@
+#include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
 #include "partita/plan/grid_plan.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
+
+#include <limits>
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -266,6 +269,56 @@ TEST_CASE("A cut by memory makes the largest stage as small as it can be", "[pla
     least = std::min(least, largest(cut(config)));
   }
   CHECK(chosen == least);
+}
+
+TEST_CASE("A limit on the memory of a stage changes no cut by memory that keeps it", "[plan]") {
+  for (const StrategyKind kind : {StrategyKind::pipeline, StrategyKind::sil}) {
+    for (const Precision precision : {Precision::single, Precision::bf16}) {
+      for (int stages = 2; stages <= 6; ++stages) {
+        for (const std::int64_t batch : {8, 512}) {
+          INFO(static_cast<int>(kind) << " " << static_cast<int>(precision) << " " << stages << " " << batch);
+          RunConfig config = bigConfig(stages);
+          config.strategy.kind = kind;
+          config.strategy.sil.labels = LabelKind::gaussian; // layers have fewer units than there are classes
+          config.strategy.pipeline.microbatches = 4;
+          config.run.precision = precision;
+          config.training.batch = batch;
+          config.data.prefetch = 0;
+          config.network.layers.clear();
+          for (const std::int64_t units : {40, 96, 8, 8, 200, 64, 16}) {
+            config.network.layers.emplace_back();
+            config.network.layers.back().dense.units = units;
+            config.network.layers.back().activation = Activation::gelu;
+          }
+          config.network.layers.emplace_back();
+          const auto largest = [&](const Partition& partition) {
+            std::int64_t most = 0;
+            for (const StagePlan& stage : partition.stages)
+              most = std::max(most, stageMemory(stage, config, {stage.index, stages}).total());
+            return static_cast<double>(most);
+          };
+          const std::vector<LayerPlan> layers = planNetwork(config.network, {784}, 47);
+          const auto count = static_cast<std::int64_t>(layers.size());
+          config.strategy.cut_rule = CutRule::list;
+          double least = std::numeric_limits<double>::infinity();
+          for (std::int64_t mask = 0; mask < 1 << (count - 1); ++mask) {
+            config.strategy.cuts.clear();
+            for (std::int64_t layer = 1; layer < count; ++layer)
+              if ((mask >> (layer - 1) & 1) != 0) config.strategy.cuts.push_back(layer);
+            if (static_cast<int>(config.strategy.cuts.size()) + 1 == stages)
+              least = std::min(least, largest(cut(config)));
+          }
+          config.strategy.cuts.clear();
+          config.strategy.cut_rule = CutRule::memory;
+          const Partition chosen = cut(config);
+          REQUIRE(largest(chosen) == least);
+          REQUIRE(planPartition(config, layers, 47, 4, least).cuts == chosen.cuts);
+          REQUIRE(planPartition(config, layers, 47, 4, 2.0 * least).cuts == chosen.cuts);
+          REQUIRE_THROWS_AS(planPartition(config, layers, 47, 4, least - 1.0), UserError);
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("A cut by memory counts the share of a replica, and can be kept", "[plan]") {

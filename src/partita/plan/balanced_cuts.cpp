@@ -37,7 +37,8 @@ CutTable cutTable(std::int64_t n, int parts, const PartCost& cost, const PartCos
       PartialCut& here = best[p][end];
       double limit = value_from(best[p][end - 1].from); // the best is no larger
       for (std::int64_t from = part > 1 ? end - 1 : 0; from >= part - 1; --from) {
-        if (best[p - 1][from].value > limit) continue;
+        const double before = best[p - 1][from].value;
+        if (before > limit || before == impossible) continue;
         if (lower_bound) { // longer parts cost even more
           const double bound = join(0.0, lower_bound(from, end, part - 1));
           if (bound > limit || bound == impossible) break;

@@ -10,6 +10,7 @@
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace partita {
 
@@ -40,9 +41,38 @@ StagePlan stageOf(const RunConfig& config, const Layers& layers, std::int64_t fi
   return stage;
 }
 
+/// What stages need at the least, for parameters, gradients and tapes: it grows with each layer, unlike the
+/// buffers for what enters and leaves a stage.
+class LeastMemory {
+ public:
+  LeastMemory(const RunConfig& config, Layers layers, int stages, int replicas, std::int64_t real_bytes) {
+    const bool keeps = planOf(config.strategy).gradientsCross(); // otherwise heads change what layers keep
+    setActivations(layers, activationPrecision(config));
+    for (const LayerPlan& layer : layers) {
+      _held.push_back(_held.back() +
+                      2 * layer.storedValues() * numberBytes(config.run.precision, real_bytes));
+      _kept.push_back(_kept.back() + (keeps ? layer.keptValues() * real_bytes : 0));
+    }
+    for (int index = 0; index < stages; ++index) {
+      const StageRows rows(config.strategy, {index, stages, replicas}, config.training.batch);
+      _rows.push_back(rows.pass + (rows.live - 1) * rows.microbatch);
+    }
+  }
+
+  /// Bytes that layers [first, last) need as stage `index`, at the least.
+  double of(std::int64_t first, std::int64_t last, int index) const {
+    const std::size_t begin = first, end = last, i = index;
+    return static_cast<double>(_held[end] - _held[begin] + _rows[i] * (_kept[end] - _kept[begin]));
+  }
+
+ private:
+  std::vector<std::int64_t> _held{0}, _kept{0}; ///< bytes of the first layers; kept ones for a sample
+  std::vector<std::int64_t> _rows;              ///< by stage: samples on tapes
+};
+
 /// The cuts that `strategy/cuts` balances.
 std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& layers, std::int64_t real_bytes,
-                                     int stages) {
+                                     double most_bytes, int stages) {
   const StrategySection& strategy = config.strategy;
   const StrategyPlan& plan = planOf(strategy);
   const std::int64_t n = layers.size();
@@ -54,6 +84,7 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
   on_any_rank.data.prefetch = 0;
   const bool by_flops = strategy.cut_rule == CutRule::flops;
+  const LeastMemory least(config, by_flops ? Layers{} : layers, stages, replicas, real_bytes);
   std::vector<Effort> at_end; // of stages that end before layer i
   for (std::int64_t last = 0; by_flops && last <= n; ++last)
     at_end.push_back(parameters[static_cast<std::size_t>(last)] > 0 ? plan.headEffort(strategy, layers, last)
@@ -69,11 +100,18 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
               plan.extraEffort(strategy, layers, first, last, index))
           .total();
     }
+    constexpr double impossible = std::numeric_limits<double>::infinity();
+    if (least.of(first, last, index) > most_bytes) return impossible;
     const StagePlan stage = stageOf(config, layers, first, last, index, stages);
-    return static_cast<double>(
-        stageMemory(stage, on_any_rank, {index, stages, replicas}, {real_bytes}).total());
+    const auto bytes =
+        static_cast<double>(stageMemory(stage, on_any_rank, {index, stages, replicas}, {real_bytes}).total());
+    return bytes <= most_bytes ? bytes : impossible;
   };
-  if (!by_flops) return balancedCuts(n, stages, cost);
+  if (!by_flops) {
+    return balancedCuts(n, stages, cost, [&](std::int64_t first, std::int64_t last, int index) {
+      return least.of(first, last, index);
+    });
+  }
   return balancedCuts(n, stages, cost, [&](std::int64_t first, std::int64_t last, int) {
     constexpr double rounding = 1.0 - 1e-9;
     return rounding * effort.withoutInputGradients(first, last).total();
@@ -126,7 +164,7 @@ void checkBatch(const RunConfig& config, const Layers& layers) {
 } // namespace
 
 Partition planPartition(const RunConfig& config, const Layers& layers, std::int64_t classes,
-                        std::int64_t real_bytes) {
+                        std::int64_t real_bytes, double most_bytes) {
   const StrategySection& strategy = config.strategy;
   const std::int64_t n = layers.size();
   const StrategyPlan& plan = planOf(strategy);
@@ -138,8 +176,9 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
   checkBatch(config, layers);
   Partition partition;
   if (stages > 1) {
-    partition.cuts =
-        strategy.cut_rule == CutRule::list ? strategy.cuts : cutsByRule(config, layers, real_bytes, stages);
+    partition.cuts = strategy.cut_rule == CutRule::list
+                         ? strategy.cuts
+                         : cutsByRule(config, layers, real_bytes, most_bytes, stages);
   }
   addStages(partition, config, layers, stages);
   partition.stages.back().divisible_loss =

@@ -2,6 +2,8 @@
 
 #include "partita/plan/stage_plan.hpp"
 
+#include <limits>
+
 namespace partita {
 
 /// The network of a deck cut into stages.
@@ -17,10 +19,12 @@ struct Partition {
 };
 
 /// Cuts the layers as `strategy/cuts` says; the strategy `joint` has one stage. Throws UserError if the cuts
-/// or labels do not fit the network. `real_bytes` is the size of a value, for cuts by memory. A network whose
-/// output is a sequence has one label per position.
+/// or labels do not fit the network. `real_bytes` is the size of a value, for cuts by memory. Among these,
+/// it looks only for cuts with which no stage needs more than `most_bytes`, and throws UserError if there
+/// are none. A network whose output is a sequence has one label per position.
 Partition planPartition(const RunConfig& config, const std::vector<LayerPlan>& layers, std::int64_t classes,
-                        std::int64_t real_bytes = sizeof(float));
+                        std::int64_t real_bytes = sizeof(float),
+                        double most_bytes = std::numeric_limits<double>::infinity());
 
 /// The deck with its cuts as a list: a trained network keeps its cuts even if other parts of the deck change.
 RunConfig withFixedCuts(RunConfig config, const Shape& input, std::int64_t classes, std::int64_t real_bytes);

@@ -257,10 +257,13 @@ StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan
   stage.sequence = isSequence(layers.back().out);
   stage.positions = stage.sequence ? layers.back().out[0] : 1;
   const StrategyPlan& plan = planOf(strategy);
-  if (!stage.last() && plan.matchedBefore(strategy, weightLayers(layers, last))) {
+  const auto matched = [&](std::int64_t cut) { // only if each stage has a loss of its own
+    return !plan.gradientsCross() && plan.matchedBefore(strategy, weightLayers(layers, cut));
+  };
+  if (!stage.last() && matched(last)) {
     if (LayerPlan* moved = lastActivation(stage.layers)) moved->spec.activation = Activation::identity;
   }
-  if (!stage.first() && plan.matchedBefore(strategy, weightLayers(layers, first))) {
+  if (!stage.first() && matched(first)) {
     Layers before(layers.begin(), layers.begin() + first);
     const LayerPlan* moved = lastActivation(before);
     stage.entrance = moved != nullptr;

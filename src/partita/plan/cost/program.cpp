@@ -37,7 +37,8 @@ double ProgramRun::memory() const {
   return static_cast<double>(most);
 }
 
-ProgramRun Program::run(const StrategySection& strategy, std::int64_t ranks, std::int64_t batch) const {
+ProgramRun Program::run(const StrategySection& strategy, std::int64_t ranks, std::int64_t batch,
+                        double most_bytes) const {
   ProgramRun run{_deck, {}, {}, _device};
   run.config.strategy = strategy;
   run.config.training.batch = batch;
@@ -45,7 +46,7 @@ ProgramRun Program::run(const StrategySection& strategy, std::int64_t ranks, std
   validateRanks(run.config, diagnostics);
   diagnostics.throwIfAny();
   run.config = effective(run.config);
-  run.partition = planPartition(run.config, _layers, _layers.back().classes, _device.real_bytes);
+  run.partition = planPartition(run.config, _layers, _layers.back().classes, _device.real_bytes, most_bytes);
   run.grid = planGrid(run.config.strategy, run.partition, static_cast<int>(ranks));
   checkStatistics(run.config, run.partition, run.grid);
   return run;

@@ -3,6 +3,7 @@
 #include "partita/plan/grid_plan.hpp"
 #include "partita/plan/stage_memory.hpp"
 
+#include <limits>
 #include <vector>
 
 namespace partita {
@@ -34,7 +35,9 @@ class Program {
   ProgramRun run(const StrategySection& strategy, std::int64_t ranks) const {
     return run(strategy, ranks, _deck.training.batch);
   }
-  ProgramRun run(const StrategySection& strategy, std::int64_t ranks, std::int64_t batch) const;
+  /// `most_bytes`: see planPartition.
+  ProgramRun run(const StrategySection& strategy, std::int64_t ranks, std::int64_t batch,
+                 double most_bytes = std::numeric_limits<double>::infinity()) const;
   /// One rank alone that trains the whole network.
   ProgramRun whole(std::int64_t batch) const;
 

@@ -184,7 +184,7 @@ std::optional<DeckPlacement> DeckPlacer::cutBy(CutRule rule, DeckPlacement plan,
   section.cut_rule = rule;
   section.cuts.clear();
   try {
-    plan.cuts = program.run(section, plan.ranks()).partition.cuts;
+    plan.cuts = program.run(section, plan.ranks(), program.deck().training.batch, mostBytes()).partition.cuts;
   } catch (const UserError&) {
     return std::nullopt;
   }

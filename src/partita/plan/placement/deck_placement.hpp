@@ -43,9 +43,7 @@ class DeckPlacer {
   /// Sets step and memory of a plan. Throws UserError if `train` would refuse it.
   void price(DeckPlacement& plan) const;
   /// Would `train` accept the plan, and does it fit into the memory of a rank?
-  bool fits(const DeckPlacement& plan) const {
-    return memoryOf(plan) <= (_cluster.memory > 0.0 ? _cluster.memory : 1e300);
-  }
+  bool fits(const DeckPlacement& plan) const { return memoryOf(plan) <= mostBytes(); }
 
  private:
   /// Consecutive layers between which no cut is possible.
@@ -59,6 +57,7 @@ class DeckPlacer {
 
   /// By layer of the network: may a stage begin with it?
   std::vector<bool> possibleCuts() const;
+  double mostBytes() const { return _cluster.memory > 0.0 ? _cluster.memory : 1e300; } ///< of a rank
   double rowsOf(const DeckPlacement& plan) const; ///< samples of a microbatch
   /// Times of each Layer in a pass over `rows` samples, with what recomputation repeats.
   const std::vector<PassTime>& passesOver(double rows) const;

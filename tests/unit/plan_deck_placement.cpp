@@ -148,6 +148,23 @@ TEST_CASE("A deck is not cut between an embedding and the layer that is tied to 
   }
 }
 
+TEST_CASE("A deck whose table of cuts would be too large is placed with balanced cuts", "[plan][placement]") {
+  constexpr std::int64_t count = 356;
+  std::string layers;
+  for (std::int64_t i = 1; i < count; ++i)
+    layers += "{ type = \"dense\", units = " + std::to_string(8 + i * 7919 % 57) + " }, ";
+  const RunConfig deck = effective(
+      parseDeck("[network]\nlayers = [" + layers + "{ type = \"dense\" }]\n[training]\nbatch = 1\n", "deck"));
+  Cluster cluster;
+  cluster.flops = 1e11;
+  cluster.node_ranks = 2;
+  cluster.links.rows = {{2, {1e-6, 1e-10, {}}}, {1 << 20, {1e-5, 1e-9, {}}}};
+  const CostModel model(costTask(deck, {784}, 10, 1000), cluster, CostMode::exact);
+  const std::optional<DeckPlacement> plan = DeckPlacer(model, cluster, 1).fastest(count);
+  REQUIRE(plan.has_value());
+  REQUIRE(plan->ranks() == 1); // messages take longer than layers
+}
+
 TEST_CASE("Layers that recompute become entries of their own", "[plan][placement]") {
   const std::string layers = "layers = [{ type = \"dense\", units = 4 }]";
   const RunConfig deck =

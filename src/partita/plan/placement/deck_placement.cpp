@@ -151,7 +151,12 @@ std::optional<DeckPlacement> DeckPlacer::place(DeckPlacement plan, std::int64_t 
   PlacementTask task = chain(plan, most_stages);
   constexpr int most_attempts = 20;
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    const DevicePlan found = placeLayers(task);
+    DevicePlan found;
+    try {
+      found = placeLayers(task);
+    } catch (const UserError&) { // its table would need too much memory
+      break;
+    }
     if (!found.feasible) break;
     plan.cuts.clear();
     for (std::size_t stage = 1; stage < found.stages.size(); ++stage)

@@ -67,7 +67,8 @@ class DeckPlacer {
   /// number of stages that it can have.
   template <class Visit>
   void forEachWhole(std::int64_t ranks, const std::vector<std::int64_t>& microbatches, Visit visit) const;
-  /// Cuts a plan without cuts into at most this many stages by PHAZE's placement; empty if none fits.
+  /// Cuts a plan without cuts into at most this many stages by PHAZE's placement; empty if none fits, or
+  /// if its table would be too large.
   std::optional<DeckPlacement> place(DeckPlacement plan, std::int64_t most_stages) const;
   /// The same with stages that take about the same time; empty if they would take hours to find.
   std::optional<DeckPlacement> balance(DeckPlacement plan, std::int64_t stages) const;

@@ -83,7 +83,7 @@ class Refusals(support.RunTest):
                        ranks=(1,))
         self.check(["excludes --man"], "info", "--deck", "--man", ranks=(1,))
         for words in (["--quick"], ["--noise", "5"]):
-            self.check([f"{words[0]} excludes --from"], "plan", "calibrate", "--from", "run", *words, ranks=(1,))
+            self.check([f"--from excludes {words[0]}"], "plan", "calibrate", "--from", "run", *words, ranks=(1,))
         self.check(["must end in .onnx or .npz"], "export", self.folder, "-o", "network.txt", ranks=(1, 2))
         self.check(["--output is required"], "export", self.folder, ranks=(1,))
 

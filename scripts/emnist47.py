@@ -2,9 +2,9 @@
 """Makes the data set emnist47 of our tables from a copy of EMNIST: emnist47.py CLONE FOLDER
 
 CLONE is https://github.com/0r4nd/emnist-packed at commit 0f121ef; FOLDER gets four IDX files for the decks emnist-*.
-Their images are drawn at random from the test sets of the splits "ByMerge" and "ByClass" and a part of "Balanced": of
-each of the 47 classes 200 for the test and up to 2,400 for training. They are upright, and no image occurs twice. Needs
-NumPy and Pillow. What is written is exactly what the tables were measured on. Files get their names after all four are
+Their images are drawn at random from the test sets of the splits "ByMerge" and "ByClass" and part of "Balanced": 200
+test and up to 2,400 training images of each of the 47 classes. They are upright, and no image occurs twice. Needs NumPy
+and Pillow. What is written is exactly what the tables were measured on. Files get their names after all four are
 complete.
 """
 
@@ -104,11 +104,12 @@ def main():
     try:
         for name in SUMS:
             if os.path.lexists(os.path.join(folder, file_name(name))):
-                sys.exit(f"emnist47.py: {os.path.join(folder, file_name(name))}: is there already")
+                sys.exit(f"emnist47.py: {os.path.join(folder, file_name(name))}: already exists")
         os.makedirs(folder, exist_ok=True)  # before half a minute of work
         files = contents(clone)
         if any(hashlib.sha256(files[name]).hexdigest() != wanted for name, wanted in SUMS.items()):
-            sys.exit(f"emnist47.py: {clone}: is not emnist-packed at commit 0f121ef, or the pictures were read wrong")
+            sys.exit(f"emnist47.py: {clone}: is not emnist-packed at commit 0f121ef, or Pillow decoded the pictures "
+                     "differently")
         write({os.path.join(folder, file_name(name)): gzip.compress(content, mtime=0)
                for name, content in files.items()})
     except (OSError, ValueError, KeyError) as error:

@@ -286,8 +286,7 @@ void timeWorkers(const ExecSpace& space, const Communicator& world, const BenchS
 Cluster measure(const ExecSpace& space, const Communicator& world, const CalibrateArguments& arguments,
                 std::vector<double>& noise) {
   Cluster cluster;
-  if (isOversubscribed(world))
-    Log::info("  there are more threads than cores that they may use: ranks take turns");
+  if (isOversubscribed(world)) Log::info("  there are more threads than available cores: ranks take turns");
   noise.push_back(noisePercent(space, world));
   const std::vector<RankPlace> places = gatherPlaces(world);
   if (world.rank() == 0) cluster.name = summarisePlaces(places);

@@ -117,7 +117,7 @@ void definePlace(CLI::App& place, PlaceArguments& arguments) {
   place.add_flag("--brute-force", arguments.brute_force,
                  "JSON: try all plans of a small network, as a check");
   fileOption(place, "-o,--output", arguments.output,
-             "deck: write a deck that trains the network as planned; if no plan fits, nothing is written and "
+             "deck: write a deck that trains the network as planned; if no plan fits, no deck is written and "
              "the exit code is 2");
   fileOption(
       place, "--cluster", arguments.cluster,

@@ -158,10 +158,10 @@ std::string bindingAdvice(const Communicator& world) {
   if (first == world.size()) return "";
   const std::int64_t shown_bound = world.total(first == world.rank() ? bound : 0),
                      shown_cores = world.total(first == world.rank() ? cores : 0);
-  return "the launcher binds the ranks of a node to " + std::to_string(shown_bound) + " of " +
-         counted(shown_cores, "core") +
-         " that they could use; if the job may use more, start more ranks, give each more cores (mpirun "
-         "--map-by slot:PE=N, srun --cpus-per-task=N), or do not bind them (--bind-to none)";
+  return "the launcher binds the ranks of a node to " + std::to_string(shown_bound) + " of the " +
+         std::to_string(shown_cores) +
+         " cores available to them; if the job may use all of them, start more ranks, give each more cores "
+         "(mpirun --map-by slot:PE=N, srun --cpus-per-task=N), or do not bind them (--bind-to none)";
 }
 
 std::optional<int> launcherLocalRank() {

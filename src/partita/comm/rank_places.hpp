@@ -16,8 +16,8 @@ namespace partita {
 /// What the system gives one rank of a node.
 struct CoreShare {
   cpu_set_t cores;
-  /// The least on its path of control groups, shared with the ranks of the same group. A looser limit further
-  /// up is not known, even if several such groups together exceed it.
+  /// The smallest quota on the path of its control groups, shared with the ranks of the same group. A looser
+  /// limit further up is not known, even if several such groups together exceed it.
   CoreQuota quota;
 };
 
@@ -37,9 +37,8 @@ int threadsForThisRank(const Communicator& world);
 /// ranks of all nodes can. Collective. Kokkos must be initialised.
 std::int64_t ranksAtOnce(const Communicator& world);
 
-/// Are there nodes whose ranks have more threads than cores that they may use? Their threads then run in
-/// turns, and a short measurement does not see that they wait. False on devices. Collective. Kokkos must be
-/// initialised.
+/// Are there nodes whose ranks have more threads than available cores? Their threads then run in turns, and a
+/// short measurement does not see that they wait. False on devices. Collective. Kokkos must be initialised.
 bool isOversubscribed(const Communicator& world);
 
 /// Advice if the ranks of some node may run on half of the cores that the job has there, or on less; empty

@@ -24,9 +24,10 @@ Section describeRun(RunSection& run) {
       "on one rank");
   section.add("timing", &run.timing, "wait after each phase and print where the time is spent");
   // A clock that counts nanoseconds holds nine times as many seconds.
-  section.add("watchdog", &run.watchdog, within(0, 1e9), "seconds",
-              "end the job if other ranks wait this long for a rank that does not respond, or a tenth of it "
-              "only for one another; must exceed the longest step; 0: never");
+  section.add(
+      "watchdog", &run.watchdog, within(0, 1e9), "seconds",
+      "end the job if other ranks wait this long for a rank that does not respond, or if ranks wait only "
+      "for one another for a tenth of this time; must exceed the longest step; 0: never");
   section.add("device_aware_mpi", choice(run.device_aware_mpi),
               "pass buffers in device memory to MPI; auto: if MPI, or its environment variables, say that it "
               "supports them");

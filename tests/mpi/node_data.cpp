@@ -83,7 +83,7 @@ DataSection grammar() {
   return section;
 }
 
-/// Three samples, two of them with few of the many features, and labels that are no numbers of classes.
+/// Three samples, two of them with few of the many features, and labels that are not class numbers.
 DataSection sparse(const SharedFolder& folder) {
   if (everyone().rank() == 0)
     std::ofstream(folder.file("sparse.txt")) << "-1 1:0.5 40:2\n7 3:1\n-1 2:0.25 9:4 33:8\n";

@@ -505,7 +505,7 @@ class RunDirectories(Protected):
         self.assertEqual((self.run_directory / "history.csv").read_bytes(), before)
 
     def test_rows_that_the_system_gives_up_are_reported(self):
-        """Once it has taken them, NFS or Lustre notice a quota only when they are synchronised."""
+        """NFS and Lustre may accept rows and report a quota only when they are synchronised."""
         result = run("train", self.deck, "-d", self.run_directory, environment=with_fault("quota:0:0"))
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("history.csv: cannot be written: Disk quota exceeded", result.stderr)

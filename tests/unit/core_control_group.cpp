@@ -70,7 +70,7 @@ TEST_CASE("The least limit on the way to the topmost group counts", "[core]") {
   CHECK(first.cores() == 1.5);
 }
 
-TEST_CASE("A container that knows only the names of its groups outside has limits, too", "[core]") {
+TEST_CASE("Limits are found in a container that sees only the host's names of its groups", "[core]") {
   Machine second("0::/kubepods/pod1/container2\n");
   second.limit("cpu.max", "200000 100000");
   second.limit("memory.max", "7000");

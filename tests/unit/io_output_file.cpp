@@ -160,7 +160,7 @@ TEST_CASE("A pipe that somebody has made non-blocking gets everything, and stays
   CHECK(equal);
 }
 
-TEST_CASE("A file that may only be written is replaced, and stays so", "[io]") {
+TEST_CASE("A write-only file is replaced and stays write-only", "[io]") {
   const ScratchFolder folder;
   const std::string path = folder.write("out", "before");
   namespace fs = std::filesystem;

@@ -131,7 +131,7 @@ TEST_CASE("A thousand plans are as fast as the best of all", "[.][placement_soak
   compareWithAll(1, 2000);
 }
 
-TEST_CASE("Costs of a chain's stages that grow are those of each stage alone", "[plan][placement]") {
+TEST_CASE("Incremental costs of the stages of a chain equal those computed separately", "[plan][placement]") {
   Random random(6);
   int chains = 0;
   for (int i = 0; i < 200; ++i) {

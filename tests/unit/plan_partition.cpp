@@ -271,7 +271,7 @@ TEST_CASE("A cut by memory makes the largest stage as small as it can be", "[pla
   CHECK(chosen == least);
 }
 
-TEST_CASE("A limit on the memory of a stage changes no cut by memory that keeps it", "[plan]") {
+TEST_CASE("Cuts by memory that satisfy a limit do not depend on it", "[plan]") {
   for (const StrategyKind kind : {StrategyKind::pipeline, StrategyKind::sil}) {
     for (const Precision precision : {Precision::single, Precision::bf16}) {
       for (int stages = 2; stages <= 6; ++stages) {

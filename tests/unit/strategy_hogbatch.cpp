@@ -189,7 +189,7 @@ TEST_CASE("A log that somebody has removed begins again", "[hogbatch]") {
   CHECK(readDecisions(path).size() == 1);
 }
 
-TEST_CASE("A log goes on after its last whole row; one without an update is replayed up to it",
+TEST_CASE("A log goes on after its last whole row; one that lacks an update is replayed up to it",
           "[hogbatch]") {
   const ScratchFolder folder;
   const std::string path = folder.path("decisions.csv");

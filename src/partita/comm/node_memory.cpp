@@ -71,8 +71,8 @@ NodeMemory shareOnNode(const Communicator& node, std::uint64_t bytes,
   if (!first) file = std::make_unique<SharedFile>(name, false);
   NodeMemory shared;
   const auto failed = [&] {
-    std::int64_t error =
-        node.maximum(std::int64_t{first ? file->error() : 0}); // without it, others fail, too
+    // The error of the first rank comes first: it causes those of the others.
+    std::int64_t error = node.maximum(std::int64_t{first ? file->error() : 0});
     if (error == 0) error = node.maximum(std::int64_t{file->error()});
     if (error != 0) shared = {nullptr, std::strerror(static_cast<int>(error))};
     return error != 0;

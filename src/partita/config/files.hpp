@@ -36,8 +36,8 @@ int readFailure(const std::string& path);
 /// other file has taken its name.
 bool leadsTo(const std::string& path, int descriptor);
 
-/// Allocates `bytes` bytes of an open file after the first `from` ones, so that writing to them cannot fail.
-/// Returns 0 or an errno value.
+/// Allocates `bytes` bytes of an open file after the first `from` ones, so that writing to them cannot fail
+/// for lack of space. Returns 0 or an errno value.
 int allocateBlocks(int file, std::uint64_t from, std::uint64_t bytes);
 
 /// The text with each byte that does not belong to valid UTF-8 replaced by U+FFFD. File names may contain any

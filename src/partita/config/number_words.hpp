@@ -6,7 +6,8 @@
 
 namespace partita {
 
-/// The 64-bit FNV-1a hash of a text in hexadecimal. Texts of which one byte differs have different ones.
+/// The 64-bit FNV-1a hash of a text in hexadecimal. Texts of equal length that differ in one byte have
+/// different hashes.
 std::string checkWord(const std::string& text);
 
 /// The line with a last word that proves it complete and unchanged; see NumberWords::checked.

@@ -31,7 +31,8 @@ struct Limit {
   std::string group;
 };
 
-/// Keeps the smaller limit; of equal ones the new one, which is to be further up: more processes share it.
+/// Keeps the smaller limit; if they are equal, the new one: callers go upwards, and more processes share a
+/// group further up.
 void keepLeast(Limit& least, const std::string& group, const LimitOf& limit) {
   const double value = limit(group);
   if (value < no_bound && value <= least.value) least = {value, group};

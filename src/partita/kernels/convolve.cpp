@@ -61,7 +61,7 @@ Matrix perPlace(const Matrix& values, std::int64_t channels) {
   return Matrix(values.data(), values.size() / channels, channels);
 }
 
-/// Libraries would leave the gradient of the weights as it is, and kernels would read sums that nobody wrote.
+/// Libraries would leave the gradient of the weights as it is, and kernels would read uninitialised sums.
 void backwardOfNoRows(const ExecSpace& space, const ConvolveGradients& gradients) {
   if (gradients.ofWeight() && !gradients.accumulate)
     Kokkos::deep_copy(space, gradients.weight_gradient.real(), Real(0));

@@ -37,7 +37,8 @@ class Convolve {
   void forwardBlock(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                     const Matrix& out, const Block& outputs, const Between& between = {}) const;
 
-  /// The gradients of the weights and of the input. A batch without rows adds nothing to that of the weights.
+  /// The gradients of the weights and of the input. For a batch without rows the gradient of the weights is
+  /// zero: it is stored, or with `accumulate` nothing is added.
   void backward(const ExecSpace& space, const Vector& work, const ConvolveGradients& gradients) const;
 
   /// Does the gradient of the weights take less time from `Real` values than from values of 16 bits?

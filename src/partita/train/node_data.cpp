@@ -97,8 +97,7 @@ void warnOfCopies(const Communicator& world, const std::string& failure) {
     Log::warning("the ranks of a node cannot share memory " + reason + ": each holds a copy of the data");
 }
 
-/// What `fill` writes on the first rank, on all ranks of `sharing`: in memory that they share, or else in
-/// copies.
+/// Gives all ranks of `sharing` what `fill` writes on the first one: in shared memory, otherwise in copies.
 std::shared_ptr<const void> onAllRanks(const Communicator& world, const Communicator* sharing,
                                        std::uint64_t bytes, const std::function<void(void*)>& fill) {
   const bool first = sharing != nullptr && sharing->rank() == 0;

@@ -256,7 +256,7 @@ void finishSummary(const Summary& summary, const Setup& setup, Monitor& monitor,
     if (!directory.exists() || setup.grid.world().rank() != 0) return;
     directory.makeRoom({"parameters.h5", "summary.json"});
     publishFile(directory.file("parameters.h5.partial"), directory.file("parameters.h5"));
-    monitor.synchroniseHistory(); // may warn, and throw: the parameters are safe
+    monitor.synchroniseHistory(); // may warn, and throw; `parameters.h5` is already complete
     const std::string text =
         textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), check);
     OutputFile file(directory.file("summary.json"));

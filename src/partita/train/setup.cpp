@@ -159,8 +159,8 @@ GivenMemory checkedMemory(const RunConfig& config, const Partition& partition, c
   return memory;
 }
 
-/// Seconds that ranks may wait for one another before a message counts as lost: a tenth of the patience with
-/// a silent rank. Networks delay messages by up to half a minute when a link or its route changes.
+/// Seconds that ranks may wait for one another before a message counts as lost: a tenth of `run/watchdog`,
+/// from 5 s to 10 minutes. Networks delay messages by up to half a minute when a link or its route changes.
 double stuckLimit(const RunConfig& config) {
   return std::clamp(static_cast<double>(config.run.watchdog) / 10.0, 5.0, 600.0);
 }

@@ -64,7 +64,8 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
   }
 }
 
-/// Cuts that `train` accepts together it also accepts alone, so many are tried at once as long as it does.
+/// If `train` accepts several cuts together, it accepts each of them alone. So many cuts are tried at once
+/// while they are accepted.
 std::vector<bool> DeckPlacer::possibleCuts() const {
   const std::int64_t layers = _model.task().layers.back().index + 1;
   std::vector<bool> possible(layers, true);

@@ -50,13 +50,14 @@ class StageCosts {
   /// Edges by their ends.
   const std::vector<LayerEdge>& into(std::size_t layer) const { return _into[layer]; }
   const std::vector<LayerEdge>& outOf(std::size_t layer) const { return _out_of[layer]; }
-  /// Do all edges lead from a layer to the next one, and to each layer but the first?
+  /// Does each layer except the first have edges, all from the layer before it?
   bool isChain() const;
 
   /// An empty stage, which only fixed plans have, takes the devices that most layers need.
   StageCost of(const BitSet& layers) const;
   /// For chains: `stages[rest]` is the stage that begins with a layer and ends `rest` layers before the last
-  /// one. Goes on to stages that begin one layer earlier; with no stages, to the one of the last layer.
+  /// one. Replaces them by the stages that begin one layer earlier. If `stages` is empty, it gets the stage
+  /// of the last layer alone.
   void addFirst(std::vector<StageCost>& stages) const;
   std::int64_t devicesOf(const StageCost& cost) const {
     return cost.tensor_parallel ? _graph.tensor_degree : 1;

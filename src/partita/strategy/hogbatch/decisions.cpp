@@ -21,9 +21,9 @@ namespace {
 const char* const columns =
     "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place,check";
 
-/// The row ends with a check word of itself and of the whole row before it, so that no row can change or be
-/// taken out unnoticed. Rows that were never written, because the disk was full, leave no trace here: a log
-/// that goes on refers to the last row that it has. A replay then misses updates.
+/// The row ends with a check word, computed from this row and the whole row before it, so that no row can be
+/// changed or removed unnoticed. Rows that a full disk kept out of the file are not detected here, because
+/// the next row refers to the last row in the file. A replay detects them as missing updates.
 std::string withCheck(const std::string& before, const std::string& numbers) {
   return numbers + ',' + checkWord(before + numbers);
 }
@@ -71,8 +71,8 @@ std::vector<Decision> decisionsBefore(const std::string& path, std::int64_t vers
   return kept;
 }
 
-/// Removes half a row, which a full disk may have left at the end. Returns the row before it, to which the
-/// next one refers.
+/// Removes an incomplete row, which a full disk may have left at the end. Returns the row before it, to which
+/// the next one refers.
 std::string cutToWholeRows(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UserError(path + ": cannot be read: " + std::strerror(errno));

@@ -50,8 +50,8 @@ std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::str
   return updates;
 }
 
-/// Rows have the order in which results arrived, so the end of a log may lack an update before others that it
-/// has: these cannot be repeated.
+/// Rows have the order in which results arrived, so a log that ends early may lack an update although it has
+/// later ones, which cannot be repeated.
 void leaveOutAfterGap(std::vector<Decision>& all, const std::string& path) {
   std::vector<std::int64_t> applied;
   applied.reserve(all.size());

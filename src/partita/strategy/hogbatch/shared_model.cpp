@@ -160,7 +160,7 @@ void changeModel(const ModelChange& change, double rate, Real* model, std::int64
 }
 
 /// The batch whose change a rank has begun and ended: its number plus one, or zero for none. `begun` is
-/// `forbidden` once the rank may begin no more.
+/// `forbidden` once the rank may begin no further change.
 struct SharedModel::Mark {
   static constexpr std::int64_t forbidden = -1;
   std::int64_t begun, ended;

@@ -59,13 +59,13 @@ class SharedModel {
   /// rank was given up.
   Applied apply(const ModelChange& change, std::int64_t read) const;
 
-  /// How far a rank has come with the change by a batch.
+  /// The progress of a rank in changing the model by a batch.
   struct Progress {
     bool begun = false, ended = false;
     Applied applied; ///< if `ended`
   };
-  /// Gives a rank up, whether its process has died or may still answer: if it has not begun the change by
-  /// this batch, it never will. Returns how far it has come.
+  /// Gives up a rank, even if its process is still alive: if it has not begun the change by this batch, it
+  /// never will. Returns its progress.
   Progress giveUp(int rank, std::int64_t number) const;
   /// Frees the lock if this rank holds it.
   void freeLockOf(int rank) const;

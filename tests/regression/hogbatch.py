@@ -141,14 +141,15 @@ class Workers(RunOfWorkers):
         for count in [*with_gap[-3:], len(applied) // 2, len(applied) - 1]:
             log = self.write("cut.csv", "".join(lines[:count + 1]))
             words = ["train", self.folder / "run" / "deck.toml", "--replay", log]
-            steps = re.search(r"run/steps=(\d+)", run(*words).stderr)
-            if steps is None:
-                continue  # it has no full step
-            result = run(*words, f"run/steps={steps.group(1)}", "-d", self.folder / "again", "--overwrite")
+            result = run(*words, "-d", self.folder / "again", "--overwrite")
+            if "no full step" in result.stderr:
+                continue
+            if steps := re.search(r"run/steps=(\d+)", result.stderr): # otherwise a batch before the last one is missing
+                result = run(*words, f"run/steps={steps.group(1)}", "-d", self.folder / "again", "--overwrite")
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual("left out" in result.stderr, count in with_gap, result.stderr)
             replayed += 1
-        self.assertGreaterEqual(replayed, 2)
+        self.assertGreaterEqual(replayed, 1)
 
     def test_continued_run(self):
         """A run of several workers takes another course, but its position, counts and log continue."""

@@ -224,6 +224,33 @@ TEST_CASE("A log goes on after its last whole row; one that lacks an update is r
   }
 }
 
+TEST_CASE("A log that ends with later updates is replayed up to the first that is missing", "[hogbatch]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("decisions.csv");
+  RunConfig config = deckWith({});
+  config.strategy.hogbatch.replay = path;
+  const std::vector<std::int64_t> applied{1, 0, 4, -1, 2, 3, 5, -1}; // in the order of the rows
+  const std::vector<std::int64_t> steps{0, 2, 2, 2, 5, 6, 7, 8};     // if the log ends after 1, 2, ... rows
+  for (std::size_t end = 1; end <= applied.size(); ++end) {
+    CAPTURE(end);
+    {
+      DecisionLog log(path, 0, false);
+      for (std::size_t i = 0; i < end; ++i) {
+        Decision made = decision(static_cast<std::int64_t>(i), applied[i], 0.1);
+        made.read = 0;
+        log.add(made);
+      }
+    }
+    RunLength length;
+    length.per_epoch = 8;
+    for (length.steps = 1; length.steps <= 8; ++length.steps) {
+      const SampleProgress progress(config, length, 320);
+      const bool whole = length.steps == steps[end - 1];
+      CHECK(messageOf([&] { readUpdates(config, progress); }).empty() == whole);
+    }
+  }
+}
+
 TEST_CASE("A log that cannot be continued keeps all its rows", "[hogbatch]") {
   const ScratchFolder folder;
   const std::string path = folder.path("decisions.csv");

@@ -23,7 +23,7 @@ const char* const columns =
 
 /// The row ends with a check word, computed from this row and the whole row before it, so that no row can be
 /// changed or removed unnoticed. Rows that a full disk kept out of the file are not detected here, because
-/// the next row refers to the last row in the file. A replay detects them as missing updates.
+/// the next row refers to the last row in the file. A replay ends before the first missing update.
 std::string withCheck(const std::string& before, const std::string& numbers) {
   return numbers + ',' + checkWord(before + numbers);
 }

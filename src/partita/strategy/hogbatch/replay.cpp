@@ -51,7 +51,7 @@ std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::str
 }
 
 /// Rows have the order in which results arrived, so a log that ends early may lack an update although it has
-/// later ones, which cannot be repeated.
+/// later ones. These cannot be repeated, and what follows the first of them is left out.
 void leaveOutAfterGap(std::vector<Decision>& all, const std::string& path) {
   std::vector<std::int64_t> applied;
   applied.reserve(all.size());
@@ -60,19 +60,24 @@ void leaveOutAfterGap(std::vector<Decision>& all, const std::string& path) {
   std::int64_t next = 0; // the first update that is not there
   for (const std::int64_t update : applied)
     if (update == next) ++next;
-  const auto end = std::remove_if(all.begin(), all.end(),
-                                  [next](const Decision& decision) { return decision.applied > next; });
+  const auto later = [next](const Decision& decision) { return decision.applied > next; };
+  const auto first = std::find_if(all.begin(), all.end(), later);
+  const auto end = std::remove_if(first, all.end(), [&](const Decision& decision) {
+    return later(decision) ||
+           decision.applied < 0; // those without an update have no number that shows their place
+  });
   if (end == all.end()) return;
-  Log::warning(path + ": " + counted(all.end() - end, "row") + " left out, because update " +
-               std::to_string(next) + " before them is missing");
+  Log::warning(path + ": update " + std::to_string(next) + " is missing; " + counted(all.end() - end, "row") +
+               " after it left out");
   all.erase(end, all.end());
 }
 
 /// A log that ends before or after the deck would give another network than its run.
 void requireWhole(const std::vector<Decision>& all, const std::string& path, const SampleProgress& progress,
                   std::int64_t steps) {
-  std::int64_t epoch = 0, done = 0;
+  std::int64_t epoch = 0, done = 0, samples = 0;
   for (const Decision& decision : all) {
+    samples += decision.count;
     if (decision.epoch > epoch) done = 0;
     epoch = std::max(epoch, decision.epoch);
     if (decision.epoch == epoch) done = std::max(done, decision.first + decision.count);
@@ -82,6 +87,10 @@ void requireWhole(const std::vector<Decision>& all, const std::string& path, con
   if (found != steps)
     throw UserError(path + ": has " + counted(found, "step") + ", but the deck has " + std::to_string(steps) +
                     "; run/steps=" + std::to_string(found) + " repeats what the log has");
+  const std::int64_t missing = epoch * progress.samples() + done - samples;
+  if (missing > 0)
+    Log::warning(path + ": lacks " + counted(missing, "sample") +
+                 " that slower workers had when it ended; the replay has only the updates that it names");
 }
 
 } // namespace

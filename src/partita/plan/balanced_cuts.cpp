@@ -17,9 +17,9 @@ struct PartialCut {
 };
 using CutTable = std::vector<std::vector<PartialCut>>; ///< [parts so far][end]
 
-/// The best ways to cut 0..end into 1..parts parts, for every end; `join` combines a part's cost with the
-/// value of the parts before it, and is never smaller than that value. Among equal ways, the earliest last
-/// cut wins.
+/// The best ways to cut 0..end into 1..parts parts, for every end that leaves each later part something;
+/// `join` combines a part's cost with the value of the parts before it, and is never smaller than that value.
+/// Among equal ways, the earliest last cut wins.
 template <class Join>
 CutTable cutTable(std::int64_t n, int parts, const PartCost& cost, const PartCost& lower_bound,
                   const Join& join) {
@@ -28,7 +28,7 @@ CutTable cutTable(std::int64_t n, int parts, const PartCost& cost, const PartCos
   best[0][0].value = 0.0;
   for (int part = 1; part <= parts; ++part) {
     const std::size_t p = part;
-    for (std::int64_t end = part < parts ? part : n; end <= n; ++end) {
+    for (std::int64_t end = part < parts ? part : n; end <= n - (parts - part); ++end) {
       const auto value_from = [&](std::int64_t from) {
         const double before = best[p - 1][from].value;
         const double value = before < impossible ? join(before, cost(from, end, part - 1)) : impossible;
@@ -69,6 +69,7 @@ std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts, const PartCost
       cutTable(n, parts, cost, lower_bound,
                [](double before, double own) { return std::max(before, own); })[count][size]
           .value;
+  if (largest == std::numeric_limits<double>::infinity()) return std::vector<std::int64_t>(count - 1, 0);
   const CutTable best = cutTable(n, parts, cost, lower_bound, [largest](double before, double own) {
     return own > largest ? std::numeric_limits<double>::infinity() : before + own * own;
   });

@@ -70,52 +70,70 @@ class LeastMemory {
   std::vector<std::int64_t> _rows;              ///< by stage: samples on tapes
 };
 
-/// The cuts that `strategy/cuts` balances.
-std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& layers, std::int64_t real_bytes,
-                                     double most_bytes, int stages) {
+/// Of layers [0, i), by i.
+std::vector<std::int64_t> parametersBefore(const Layers& layers) {
+  std::vector<std::int64_t> parameters{0};
+  for (const LayerPlan& layer : layers) parameters.push_back(parameters.back() + layer.parameters());
+  return parameters;
+}
+
+/// The cost of a stage without parameters. It has nothing to learn, however well it would balance the others.
+constexpr double learns_nothing = 1e100;
+
+std::vector<std::int64_t> cutsByFlops(const RunConfig& config, const Layers& layers, int stages) {
   const StrategySection& strategy = config.strategy;
   const StrategyPlan& plan = planOf(strategy);
   const std::int64_t n = layers.size();
-  if (stages == n) return balancedCuts(n, stages, nullptr); // nothing to choose
   const TrainingEffort effort(layers);
-  std::vector<std::int64_t> parameters{0}; // of layers [0, i)
-  for (const LayerPlan& layer : layers) parameters.push_back(parameters.back() + layer.parameters());
-  const int replicas = static_cast<int>(std::max<std::int64_t>(1, strategy.replicas));
-  RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
-  on_any_rank.data.prefetch = 0;
-  const bool by_flops = strategy.cut_rule == CutRule::flops;
-  const LeastMemory least(config, by_flops ? Layers{} : layers, stages, replicas, real_bytes);
+  const std::vector<std::int64_t> parameters = parametersBefore(layers);
   std::vector<Effort> at_end; // of stages that end before layer i
-  for (std::int64_t last = 0; by_flops && last <= n; ++last)
+  for (std::int64_t last = 0; last <= n; ++last)
     at_end.push_back(parameters[static_cast<std::size_t>(last)] > 0 ? plan.headEffort(strategy, layers, last)
                                                                     : Effort{});
   const auto cost = [&](std::int64_t first, std::int64_t last, int index) {
-    // A stage without parameters has nothing to learn, however well it would balance the others.
-    if (parameters[static_cast<std::size_t>(first)] == parameters[static_cast<std::size_t>(last)])
-      return 1e100;
-    if (by_flops) {
-      const bool gradient_leaves = index > 0 && plan.gradientsCross();
-      const Effort own = gradient_leaves ? effort.withInputGradient(first, last) : effort.of(first, last);
-      return (own + at_end[static_cast<std::size_t>(last)] +
-              plan.extraEffort(strategy, layers, first, last, index))
-          .total();
-    }
-    constexpr double impossible = std::numeric_limits<double>::infinity();
-    if (least.of(first, last, index) > most_bytes) return impossible;
-    const StagePlan stage = stageOf(config, layers, first, last, index, stages);
-    const auto bytes =
-        static_cast<double>(stageMemory(stage, on_any_rank, {index, stages, replicas}, {real_bytes}).total());
-    return bytes <= most_bytes ? bytes : impossible;
+    const std::size_t begin = first, end = last;
+    if (parameters[begin] == parameters[end]) return learns_nothing;
+    const bool gradient_leaves = index > 0 && plan.gradientsCross();
+    const Effort own = gradient_leaves ? effort.withInputGradient(first, last) : effort.of(first, last);
+    return (own + at_end[end] + plan.extraEffort(strategy, layers, first, last, index)).total();
   };
-  if (!by_flops) {
-    return balancedCuts(n, stages, cost, [&](std::int64_t first, std::int64_t last, int index) {
-      return least.of(first, last, index);
-    });
-  }
   return balancedCuts(n, stages, cost, [&](std::int64_t first, std::int64_t last, int) {
     constexpr double rounding = 1.0 - 1e-9;
     return rounding * effort.withoutInputGradients(first, last).total();
   });
+}
+
+std::vector<std::int64_t> cutsByMemory(const RunConfig& config, const Layers& layers, std::int64_t real_bytes,
+                                       double most_bytes, int stages) {
+  const int replicas = static_cast<int>(std::max<std::int64_t>(1, config.strategy.replicas));
+  RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
+  on_any_rank.data.prefetch = 0;
+  const LeastMemory least(config, layers, stages, replicas, real_bytes);
+  const std::vector<std::int64_t> parameters = parametersBefore(layers);
+  const auto if_fits = [most_bytes](double bytes) {
+    return bytes <= most_bytes ? bytes : std::numeric_limits<double>::infinity();
+  };
+  const auto bound = [&](std::int64_t first, std::int64_t last, int index) {
+    return if_fits(least.of(first, last, index));
+  };
+  const auto cost = [&](std::int64_t first, std::int64_t last, int index) {
+    if (parameters[static_cast<std::size_t>(first)] == parameters[static_cast<std::size_t>(last)])
+      return std::max(learns_nothing, bound(first, last, index));
+    const StagePlan stage = stageOf(config, layers, first, last, index, stages);
+    return if_fits(static_cast<double>(
+        stageMemory(stage, on_any_rank, {index, stages, replicas}, {real_bytes}).total()));
+  };
+  return balancedCuts(static_cast<std::int64_t>(layers.size()), stages, cost, bound);
+}
+
+/// The cuts that `strategy/cuts` balances.
+std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& layers, std::int64_t real_bytes,
+                                     double most_bytes, int stages) {
+  const std::int64_t n = layers.size();
+  if (stages == n) return balancedCuts(n, stages, nullptr); // nothing to choose
+  return config.strategy.cut_rule == CutRule::flops
+             ? cutsByFlops(config, layers, stages)
+             : cutsByMemory(config, layers, real_bytes, most_bytes, stages);
 }
 
 void checkTies(const StagePlan& stage) {

@@ -19,9 +19,9 @@ struct Partition {
 };
 
 /// Cuts the layers as `strategy/cuts` says; the strategy `joint` has one stage. Throws UserError if the cuts
-/// or labels do not fit the network. `real_bytes` is the size of a value, for cuts by memory. For these, only
-/// cuts with which each stage needs at most `most_bytes` are considered; throws UserError if there are none.
-/// A network whose output is a sequence has one label per position.
+/// or labels do not fit the network. `real_bytes` is the size of a value, for cuts by memory. These avoid
+/// stages that need more than `most_bytes`: if all cuts have one, it throws UserError or returns such cuts,
+/// so the caller checks the result. A network whose output is a sequence has one label per position.
 Partition planPartition(const RunConfig& config, const std::vector<LayerPlan>& layers, std::int64_t classes,
                         std::int64_t real_bytes = sizeof(float),
                         double most_bytes = std::numeric_limits<double>::infinity());

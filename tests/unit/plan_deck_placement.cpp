@@ -1,6 +1,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/placement/deck_placement.hpp"
+#include "partita/plan/placement/placement_search.hpp"
 #include "partita/plan/placement/save_memory.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -149,20 +150,26 @@ TEST_CASE("A deck is not cut between an embedding and the layer that is tied to 
 }
 
 TEST_CASE("A deck whose table of cuts would be too large is placed with balanced cuts", "[plan][placement]") {
-  constexpr std::int64_t count = 356;
-  std::string layers;
-  for (std::int64_t i = 1; i < count; ++i)
-    layers += "{ type = \"dense\", units = " + std::to_string(8 + i * 7919 % 57) + " }, ";
+  constexpr std::int64_t count = 323; // the fewest layers whose table is too large, on as many ranks
+  for (const std::int64_t layers : {count - 1, count}) {
+    PlacementTask task;
+    task.node_devices = task.devices = layers - 1;
+    LayerGraph graph;
+    graph.layers.resize(static_cast<std::size_t>(layers));
+    REQUIRE(detail::tableFits(task, graph, graph.layers.size() + 1) == (layers < count));
+  }
   const RunConfig deck = effective(
-      parseDeck("[network]\nlayers = [" + layers + "{ type = \"dense\" }]\n[training]\nbatch = 1\n", "deck"));
+      parseDeck("[network]\nlayers = [{ type = \"dense\", units = 16, repeat = " + std::to_string(count - 1) +
+                    " }, { type = \"dense\" }]\n[training]\nbatch = 367\n", // prime: one replica
+                "deck"));
   Cluster cluster;
-  cluster.flops = 1e11;
-  cluster.node_ranks = 2;
-  cluster.links.rows = {{2, {1e-6, 1e-10, {}}}, {1 << 20, {1e-5, 1e-9, {}}}};
-  const CostModel model(costTask(deck, {784}, 10, 1000), cluster, CostMode::exact);
-  const std::optional<DeckPlacement> plan = DeckPlacer(model, cluster, 1).fastest(count);
+  cluster.flops = 1e9;
+  cluster.node_ranks = count - 1;
+  cluster.links.rows = {{count - 1, {1e-2, 1e-11, {}}}, {1 << 20, {1e-1, 1e-10, {}}}};
+  const CostModel model(costTask(deck, {16}, 16, 1000), cluster, CostMode::exact);
+  const std::optional<DeckPlacement> plan = DeckPlacer(model, cluster, 2).fastest(count);
   REQUIRE(plan.has_value());
-  REQUIRE(plan->ranks() == 1); // messages take longer than layers
+  REQUIRE(plan->stages() > 1);
 }
 
 TEST_CASE("Layers that recompute become entries of their own", "[plan][placement]") {

@@ -26,6 +26,7 @@ class Program {
       : _deck(std::move(deck)), _layers(std::move(layers)), _device(device) {}
 
   const RunConfig& deck() const { return _deck; }
+  const std::vector<LayerPlan>& layers() const { return _layers; }
   const DeviceKind& device() const { return _device; }
   const Shape& output() const { return _layers.back().out; }
   std::int64_t parameters() const { return countParameters(_layers); }

@@ -3,6 +3,8 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
 #include "partita/plan/cost/pipeline_events.hpp"
+#include "partita/plan/layer_rules.hpp"
+#include "partita/plan/placement/placement_search.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +22,7 @@ bool begins(const std::vector<LayerCost>& rows, std::size_t i) {
   return i == 0 || rows[i].index != rows[i - 1].index;
 }
 
-/// The time of a search grows with more than the square of the number.
+/// The time of a search grows with the square of the number of layers.
 void checkLayers(const std::vector<LayerCost>& rows) {
   std::int64_t layers = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) layers += begins(rows, i) ? 1 : 0;
@@ -66,11 +68,15 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
 
 /// If `train` accepts several cuts together, it accepts each of them alone. So many cuts are tried at once
 /// while they are accepted.
+/// None between an embedding and a layer tied to it is tried: those are nearly all of a language model.
 std::vector<bool> DeckPlacer::possibleCuts() const {
   const std::int64_t layers = _model.task().layers.back().index + 1;
   std::vector<bool> possible(layers, true);
-  std::int64_t count = 1;
-  for (std::int64_t cut = 1; cut < layers;) {
+  std::int64_t cut = 1, count = 1;
+  for (const LayerPlan* leaf : leavesOf(_model.task().program->layers()))
+    if (leaf->rules().tied(*leaf))
+      while (cut <= leaf->index) possible[cut++] = false;
+  while (cut < layers) {
     DeckPlacement plan;
     plan.cuts.resize(std::min(count, layers - cut));
     std::iota(plan.cuts.begin(), plan.cuts.end(), cut);
@@ -150,14 +156,10 @@ PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_sta
 /// The placement has a simpler model of memory: if a plan needs too much, it plans again with less.
 std::optional<DeckPlacement> DeckPlacer::place(DeckPlacement plan, std::int64_t most_stages) const {
   PlacementTask task = chain(plan, most_stages);
+  if (!detail::tableFits(task, task.graphs.front(), _layers.size() + 1)) return std::nullopt;
   constexpr int most_attempts = 20;
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    DevicePlan found;
-    try {
-      found = placeLayers(task);
-    } catch (const UserError&) { // its table would need too much memory
-      break;
-    }
+    const DevicePlan found = placeLayers(task);
     if (!found.feasible) break;
     plan.cuts.clear();
     for (std::size_t stage = 1; stage < found.stages.size(); ++stage)

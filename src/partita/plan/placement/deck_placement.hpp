@@ -70,7 +70,7 @@ class DeckPlacer {
   /// Cuts a plan without cuts into at most this many stages by PHAZE's placement; empty if none fits, or
   /// if its table would be too large.
   std::optional<DeckPlacement> place(DeckPlacement plan, std::int64_t most_stages) const;
-  /// The same with stages that take about the same time; empty if they would take hours to find.
+  /// The same with stages that take about the same time; empty if they may take hours to find.
   std::optional<DeckPlacement> balance(DeckPlacement plan, std::int64_t stages) const;
   /// The same with cuts by a rule of decks; empty if `train` would refuse them or they do not fit.
   std::optional<DeckPlacement> cutBy(CutRule rule, DeckPlacement plan, std::int64_t stages) const;

@@ -63,22 +63,34 @@ LayoutLimits widestLimits(const PlacementTask& task, const LayerGraph& graph) {
   return {stages, std::min(task.devices / task.node_devices, stages * each), task.node_devices};
 }
 
-void requireTable(const LayerGraph& graph, std::size_t sets, const LayoutLimits& limits, double cells) {
+bool fits(std::size_t sets, const LayoutLimits& limits, double cells) {
   const double entries = static_cast<double>(sets) * static_cast<double>(limits.stages + 1) * cells;
-  if (entries > static_cast<double>(most_entries))
+  return entries <= static_cast<double>(most_entries);
+}
+
+void requireTable(const LayerGraph& graph, bool fits) {
+  if (!fits)
     refuse(graph, "the table of all cuts would need more than 512 MiB; merge layers of parallel branches, or "
                   "let nodes have fewer devices");
 }
 
-/// The same. Throws UserError if the table for `sets` sets of layers would need too much memory; even the
-/// layout of the devices of a node alone might.
-LayoutLimits boundedLimits(const PlacementTask& task, const LayerGraph& graph, std::size_t sets) {
+} // namespace
+
+bool tableFits(const PlacementTask& task, const LayerGraph& graph, std::size_t sets) {
   const LayoutLimits limits = widestLimits(task, graph);
   const double cells = task.node_devices > 1 ? static_cast<double>(limits.nodes + 1) *
                                                    static_cast<double>(task.node_devices + 1)
                                              : 1.0;
-  requireTable(graph, sets, limits, cells);
-  return limits;
+  return fits(sets, limits, cells);
+}
+
+namespace {
+
+/// The widest limits. Throws UserError if the table for `sets` sets of layers would need too much memory;
+/// even the layout of the devices of a node alone might.
+LayoutLimits boundedLimits(const PlacementTask& task, const LayerGraph& graph, std::size_t sets) {
+  requireTable(graph, tableFits(task, graph, sets));
+  return widestLimits(task, graph);
 }
 
 std::vector<BitSet> setsOf(const std::vector<std::vector<int>>& stages, std::size_t layers) {
@@ -97,7 +109,7 @@ PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph)
     : _task(task), _graph(graph), _costs(task, task.graphs[graph]), _sets(successorClosedSets(_costs)),
       _chain(_costs.isChain()), _limits(boundedLimits(task, _costs.graph(), _sets.size())),
       _layout(task, _costs.graph(), _limits) {
-  requireTable(_costs.graph(), _sets.size(), _limits, static_cast<double>(_layout.cells()));
+  requireTable(_costs.graph(), fits(_sets.size(), _limits, static_cast<double>(_layout.cells())));
 }
 
 PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph,
@@ -203,7 +215,8 @@ PlacedStage PlacementSearch::placedStage(const Stage& stage, const StageOptions&
   return placed;
 }
 
-/// Finds the stages that are as fast as the table says, beginning with the first.
+/// Finds the stages that are as fast as the table says, beginning with the first. In a chain, visiting the
+/// smaller set of each computes its costs anew: at most as much work as filling the table.
 std::vector<PlacedStage> PlacementSearch::stages() {
   const Copies& copies = _start.copies;
   std::vector<PlacedStage> placed;

@@ -19,6 +19,10 @@ std::vector<BitSet> successorClosedSets(const StageCosts& costs);
 void forEachReplicas(std::int64_t microbatches, std::int64_t most,
                      const std::function<void(std::int64_t)>& visit);
 
+/// Does the table for this many successor-closed sets need at most 512 MiB? This does not count the cells of
+/// tensor-parallel layers on nodes of one device.
+bool tableFits(const PlacementTask& task, const LayerGraph& graph, std::size_t sets);
+
 /// The dynamic program for one graph. For each successor-closed set, number of stages and cell of the layout,
 /// its table has the load of the slowest stage. If loads depend on the number of replicas, there is a table
 /// for each number.

@@ -144,7 +144,7 @@ class Workers(RunOfWorkers):
             result = run(*words, "-d", self.folder / "again", "--overwrite")
             if "no full step" in result.stderr:
                 continue
-            if steps := re.search(r"run/steps=(\d+)", result.stderr): # otherwise a batch before the last one is missing
+            if steps := re.search(r"run/steps=(\d+)", result.stderr):  # otherwise a batch before the last one is missing
                 result = run(*words, f"run/steps={steps.group(1)}", "-d", self.folder / "again", "--overwrite")
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual("left out" in result.stderr, count in with_gap, result.stderr)

@@ -149,14 +149,14 @@ int allocateBlocks(int file, std::uint64_t from, std::uint64_t bytes) {
   // On some file systems a signal interrupts the call, which then has allocated nothing: with a signal every
   // few milliseconds, as a profiler sends, a large file would never be complete. How much succeeds between
   // two signals depends on the load of the machine.
-  constexpr std::uint64_t least = std::uint64_t{64} << 10;
-  std::uint64_t piece = std::uint64_t{16} << 20;
+  constexpr std::uint64_t least = std::uint64_t{64} << 10, most = std::uint64_t{16} << 20;
+  std::uint64_t piece = most;
   int error = 0;
   for (std::uint64_t done = 0; done < bytes && (error == 0 || error == EINTR);) {
     const std::uint64_t next = std::min(piece, bytes - done);
     error = posix_fallocate(file, static_cast<off_t>(from + done), static_cast<off_t>(next));
     if (error == 0) done += next;
-    if (error == EINTR) piece = std::max(least, piece / 2);
+    piece = error == EINTR ? std::max(least, next / 2) : std::min(most, 2 * piece);
   }
   return error;
 }

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <utility>
+#include <string>
 #include <vector>
 
 namespace partita {

@@ -67,8 +67,8 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
 }
 
 /// If `train` accepts several cuts together, it accepts each of them alone. So many cuts are tried at once
-/// while they are accepted.
-/// None between an embedding and a layer tied to it is tried: those are nearly all of a language model.
+/// while they are accepted. None between an embedding and a layer tied to it is tried: those are nearly all
+/// of a language model.
 std::vector<bool> DeckPlacer::possibleCuts() const {
   const std::int64_t layers = _model.task().layers.back().index + 1;
   std::vector<bool> possible(layers, true);

@@ -1,10 +1,12 @@
 #include "partita/strategy/hogbatch/replay.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
-#include "partita/core/region.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace partita {
 
@@ -62,17 +64,17 @@ void leaveOutAfterGap(std::vector<Decision>& all, const std::string& path) {
     if (update == next) ++next;
   const auto later = [next](const Decision& decision) { return decision.applied > next; };
   const auto first = std::find_if(all.begin(), all.end(), later);
-  const auto end = std::remove_if(first, all.end(), [&](const Decision& decision) {
-    return later(decision) ||
-           decision.applied < 0; // those without an update have no number that shows their place
-  });
+  // Those that made no update have no number that shows their place.
+  const auto end = std::remove_if(
+      first, all.end(), [&](const Decision& decision) { return later(decision) || decision.applied < 0; });
   if (end == all.end()) return;
   Log::warning(path + ": update " + std::to_string(next) + " is missing; " + counted(all.end() - end, "row") +
                " after it left out");
   all.erase(end, all.end());
 }
 
-/// A log that ends before or after the deck would give another network than its run.
+/// A log that ends before or after the deck would give another network than its run. Steps count up to the
+/// furthest sample.
 void requireWhole(const std::vector<Decision>& all, const std::string& path, const SampleProgress& progress,
                   std::int64_t steps) {
   std::int64_t epoch = 0, done = 0, samples = 0;
@@ -89,8 +91,8 @@ void requireWhole(const std::vector<Decision>& all, const std::string& path, con
                     "; run/steps=" + std::to_string(found) + " repeats what the log has");
   const std::int64_t missing = epoch * progress.samples() + done - samples;
   if (missing > 0)
-    Log::warning(path + ": lacks " + counted(missing, "sample") +
-                 " that slower workers had when it ended; the replay has only the updates that it names");
+    Log::warning(path + ": " + counted(missing, "sample") +
+                 " before its last step have no update in it; the replay repeats those that it has");
 }
 
 } // namespace

@@ -9,8 +9,9 @@
 
 namespace partita {
 
-/// The updates in the log that the deck repeats, in order. Throws UserError if one is missing, out of order,
-/// or has samples that do not exist, or if the log is longer or shorter than the deck.
+/// The updates in the log that the deck repeats, in order. If the log ends early, it may lack an update; what
+/// follows that one is left out, with a warning. Throws UserError if updates are out of order or have samples
+/// that do not exist, or if the last step that the log has is not that of the deck.
 std::vector<Decision> readUpdates(const RunConfig& config, const SampleProgress& progress);
 
 /// Repeats an asynchronous run on one rank, bit for bit, from its log of decisions. Each gradient is computed

@@ -22,6 +22,11 @@ class Machine {
   void limit(const std::string& name, const std::string& content) {
     write("sys/fs/cgroup/" + name, content + "\n");
   }
+  /// Version 1: microseconds in each 0.1 s.
+  void limitTime(const std::string& group, const std::string& microseconds) {
+    limit(group + "/cpu.cfs_quota_us", microseconds);
+    limit(group + "/cpu.cfs_period_us", "100000");
+  }
 
   double memory() const { return memoryOfGroup(_folder.path()); }
   double cores() const { return quota().cores; }
@@ -43,8 +48,7 @@ TEST_CASE("Without limits there are none", "[core]") {
   CHECK(std::isinf(second.memory()));
   CHECK(std::isinf(second.cores()));
   Machine first("4:memory:/a\n1:cpu:/a\n0::/\n");
-  first.limit("cpu/a/cpu.cfs_quota_us", "-1");
-  first.limit("cpu/a/cpu.cfs_period_us", "100000");
+  first.limitTime("cpu/a", "-1");
   CHECK(std::isinf(first.memory()));
   CHECK(std::isinf(first.cores()));
 }
@@ -62,10 +66,8 @@ TEST_CASE("The least limit on the way to the topmost group counts", "[core]") {
   Machine first("9:cpu,cpuacct:/job/step\n4:memory:/job\n3:cpuset:/other\n");
   first.limit("memory/job/memory.limit_in_bytes", "3000");
   first.limit("memory/memory.limit_in_bytes", "9223372036854771712");
-  first.limit("cpu/job/cpu.cfs_quota_us", "150000");
-  first.limit("cpu/job/cpu.cfs_period_us", "100000");
-  first.limit("cpu/other/cpu.cfs_quota_us", "100000");
-  first.limit("cpu/other/cpu.cfs_period_us", "100000");
+  first.limitTime("cpu/job", "150000");
+  first.limitTime("cpu/other", "100000");
   CHECK(first.memory() == 3000.0);
   CHECK(first.cores() == 1.5);
 }
@@ -77,8 +79,7 @@ TEST_CASE("Limits are found in a container that sees only the host's names of it
   CHECK(second.cores() == 2.0);
   CHECK(second.memory() == 7000.0);
   Machine first("2:cpu,cpuacct:/docker/1\n1:memory:/docker/1\n");
-  first.limit("cpu/cpu.cfs_quota_us", "300000");
-  first.limit("cpu/cpu.cfs_period_us", "100000");
+  first.limitTime("cpu", "300000");
   first.limit("memory/memory.limit_in_bytes", "6000");
   CHECK(first.cores() == 3.0);
   CHECK(first.memory() == 6000.0);
@@ -86,8 +87,7 @@ TEST_CASE("Limits are found in a container that sees only the host's names of it
 
 TEST_CASE("A folder with the names of all controllers needs no link", "[core]") {
   Machine first("2:cpu,cpuacct:/job\n");
-  first.limit("cpu,cpuacct/job/cpu.cfs_quota_us", "250000");
-  first.limit("cpu,cpuacct/job/cpu.cfs_period_us", "100000");
+  first.limitTime("cpu,cpuacct/job", "250000");
   CHECK(first.cores() == 2.5);
 }
 

@@ -50,7 +50,7 @@ void Coordinator::lose(std::size_t worker) {
   const int rank = static_cast<int>(counts.rank);
   if (_server != nullptr) _server->forget(rank); // a request that has arrived would still be served
   const std::string batch = settle(worker);
-  _model.freeLockOf(rank); // afterwards, because others may now change the model
+  _model.freeLockOf(rank); // only now: others may then change the model
   if (!own.failed) _controller.lose(workerGroup(_section, worker));
   own.lost = own.failed = true;
   own.late = false;

@@ -63,7 +63,7 @@ LayoutLimits widestLimits(const PlacementTask& task, const LayerGraph& graph) {
   return {stages, std::min(task.devices / task.node_devices, stages * each), task.node_devices};
 }
 
-bool fits(std::size_t sets, const LayoutLimits& limits, double cells) {
+bool entriesFit(std::size_t sets, const LayoutLimits& limits, double cells) {
   const double entries = static_cast<double>(sets) * static_cast<double>(limits.stages + 1) * cells;
   return entries <= static_cast<double>(most_entries);
 }
@@ -81,13 +81,13 @@ bool tableFits(const PlacementTask& task, const LayerGraph& graph, std::size_t s
   const double cells = task.node_devices > 1 ? static_cast<double>(limits.nodes + 1) *
                                                    static_cast<double>(task.node_devices + 1)
                                              : 1.0;
-  return fits(sets, limits, cells);
+  return entriesFit(sets, limits, cells);
 }
 
 namespace {
 
-/// The widest limits. Throws UserError if the table for `sets` sets of layers would need too much memory;
-/// even the layout of the devices of a node alone might.
+/// `widestLimits`. Throws UserError if the table for `sets` sets of layers would need too much memory; even
+/// the layout of the devices of a node alone might.
 LayoutLimits boundedLimits(const PlacementTask& task, const LayerGraph& graph, std::size_t sets) {
   requireTable(graph, tableFits(task, graph, sets));
   return widestLimits(task, graph);
@@ -109,7 +109,7 @@ PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph)
     : _task(task), _graph(graph), _costs(task, task.graphs[graph]), _sets(successorClosedSets(_costs)),
       _chain(_costs.isChain()), _limits(boundedLimits(task, _costs.graph(), _sets.size())),
       _layout(task, _costs.graph(), _limits) {
-  requireTable(_costs.graph(), fits(_sets.size(), _limits, static_cast<double>(_layout.cells())));
+  requireTable(_costs.graph(), entriesFit(_sets.size(), _limits, static_cast<double>(_layout.cells())));
 }
 
 PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph,

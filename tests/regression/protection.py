@@ -16,6 +16,7 @@ import zipfile
 from pathlib import Path
 
 import support
+from machine import Job
 from support import NOBODY, complaints, contents, finish, give_to_nobody, run, start, train, with_fault
 
 
@@ -856,20 +857,18 @@ class Disturbed(Protected):
         self.assertEqual(list(self.run_directory.iterdir()), [])
 
     def test_a_moved_run_leaves_the_file_that_has_the_name_of_its_own(self):
-        """The checkpoint is being written for three seconds while its directory is moved."""
-        process = start("train", self.deck, self.ENDLESS, "checkpoint/every=1", "-d", self.run_directory,
-                        environment=support.with_fault("sync:0:3"))
-        self.addCleanup(process.kill)
-        checkpoints, end = self.run_directory / "checkpoints", time.monotonic() + support.HANGS
-        while not list(checkpoints.glob("*.partial")):
-            self.assertTrue(process.poll() is None and time.monotonic() < end, "no checkpoint")
-            time.sleep(0.001)
-        time.sleep(1)  # now all of it is there
+        """The checkpoint is being written while its directory is moved."""
+        checkpoints, over = self.run_directory / "checkpoints", self.folder / "over"
+        job = Job("train", self.deck, self.ENDLESS, "checkpoint/every=1", "-d", self.run_directory,
+                  environment=support.with_fault(f"sync:0:{support.HANGS}", over))
+        self.addCleanup(job.__exit__)
+        job.until(lambda: "faults: " in job.said(), "the fault")  # now all of it is there
         own = next(checkpoints.glob("*.partial"))
         self.run_directory.rename(self.folder / "moved")
         checkpoints.mkdir(parents=True)
         own.write_text("own")
-        result = self.stop(process, signal.SIGTERM)
+        over.touch()
+        result = job.finish()
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("was moved or removed during the run", result.stderr)
         self.assertEqual(own.read_text(), "own")

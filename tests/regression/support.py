@@ -128,12 +128,13 @@ def processor_time():
     return least
 
 
-def with_fault(fault):
-    """The environment of a run with a fault; the test is skipped if there is no library of faults."""
+def with_fault(fault, over=""):
+    """The environment of a run with a fault, which may be over as soon as a file `over` exists; the test is skipped if
+    there is no library of faults."""
     library = os.environ.get("PARTITA_FAULTS", "")
     if not library:
         raise unittest.SkipTest("PARTITA_FAULTS does not name the library of faults")
-    return {**ANY_ORDER, "LD_PRELOAD": library, "PARTITA_FAULT": fault}
+    return {**ANY_ORDER, "LD_PRELOAD": library, "PARTITA_FAULT": fault, "PARTITA_FAULT_OVER": str(over)}
 
 
 def slowed(seconds):

@@ -71,10 +71,11 @@ class Watchdog(support.RunTest):
         self.assertReported(result, "partita: rank 1: ", "message.cpp:", "MPI_Issend")
         self.assertLess(seconds, support.within(10))
 
-    def slow_disk(self, seconds):
-        """A run whose first checkpoint, which is requested, takes this long, and which waits 6 s for it."""
+    def slow_disk(self):
+        """A run whose first checkpoint, which is requested, takes until `self.over` exists, and which waits 6 s for it."""
+        self.over = self.folder / "over"
         job = Job("train", self.deck, *LONG, "run/log_every=1000", "run/watchdog=6", "-d", self.folder / "run", ranks=2,
-                  environment=with_fault(f"sync:1:{seconds}"))
+                  environment=with_fault(f"sync:1:{support.HANGS}", self.over))
         self.addCleanup(job.__exit__)
         job.until(lambda: "step" in job.said(), "training")
         job.signal(signal.SIGUSR1)
@@ -82,16 +83,17 @@ class Watchdog(support.RunTest):
         return job
 
     def test_a_slow_checkpoint_is_reported(self):
-        job = self.slow_disk(9)
+        job = self.slow_disk()
         job.until(lambda: re.search("warning: the checkpoint at step [0-9]+ is still being written after 6 s",
                                     job.said()), "the warning")
+        self.over.touch()
         job.until(lambda: re.search("checkpoint at step [0-9]+: ", job.said()), "the checkpoint")
         job.signal(signal.SIGTERM)
         result = job.finish()
         self.assertEqual((result.returncode, len(support.complaints(result))), (75, 1), result.stderr)
 
     def test_a_checkpoint_that_hangs_ends_the_run_at_the_next(self):
-        job = self.slow_disk(400)
+        job = self.slow_disk()
         job.signal(signal.SIGTERM)
         begin = time.time()
         result = job.finish()
@@ -134,15 +136,13 @@ class Watchdog(support.RunTest):
 
     def test_stopped_while_it_sets_up(self):
         """Reading data may take long, so the others report a silent rank and keep waiting."""
-        job = Job("train", self.deck, "data/samples=800000", "run/steps=3", "run/evaluate_every=0", "run/watchdog=6",
-                  ranks=2)
+        barrier = 3  # after the banner; then come the data
+        job = Job("train", self.deck, "run/steps=3", "run/evaluate_every=0", "run/watchdog=6", ranks=2,
+                  environment=with_fault(f"halt:1:{barrier}"))
         self.addCleanup(job.__exit__)
-        job.until(lambda: "devices" in job.said(), "the banner")  # then come the data
-        time.sleep(0.3)
-        stopped = [job.all_ranks()[1]]
-        job.signal(signal.SIGSTOP, stopped)
         job.until(lambda: "rank 1: no response for 6 s while others wait" in job.said(), "the warning")
-        job.signal(signal.SIGCONT, stopped)
+        self.assertIn("devices", job.said())
+        job.signal(signal.SIGCONT)
         result = job.finish()
         self.assertEqual(result.returncode, 0, result.stderr)
 

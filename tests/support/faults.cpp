@@ -1,7 +1,8 @@
 // Loaded with LD_PRELOAD: makes one call of a real run fail. PARTITA_FAULT=KIND:RANK:NUMBER. KIND is `lose`
 // (a message is never sent, and MPI reports success) or `fail` (MPI reports an error), where NUMBER counts
-// the matrices that the rank sends, from 1; `sync` (the first file that the rank synchronises with the disk
-// takes NUMBER seconds); `disk` (files whose names begin with "step-" cannot be read); `table` (nor can
+// the matrices that the rank sends, from 1; `halt` (the rank stops, as by SIGSTOP, before the barrier NUMBER
+// that it enters, from 1); `sync` (the first file that the rank synchronises with the disk takes NUMBER
+// seconds, or until a file PARTITA_FAULT_OVER exists); `disk` (files whose names begin with "step-" cannot be read); `table` (nor can
 // tables after their first block); `count` (no call fails; at its end the rank prints how many sums over
 // ranks it has started); `order` (no call fails; the process prints each file that is renamed, and whether
 // its contents were synchronised before); `quota` (the system gives up rows of tables, and says so once, when
@@ -13,6 +14,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -51,6 +53,15 @@ void announce() {
 const Fault& fault() {
   static const Fault read = readFault();
   return read;
+}
+
+void waitForTheEnd() {
+  constexpr int looks_per_second = 100;
+  const char* over = std::getenv("PARTITA_FAULT_OVER");
+  for (int look = 0; look < looks_per_second * fault().number; ++look) {
+    if (over != nullptr && access(over, F_OK) == 0) return;
+    usleep(1000000 / looks_per_second);
+  }
 }
 
 bool isOfRank(int wanted) {
@@ -132,7 +143,7 @@ extern "C" int fsync(int file) {
   if (!over && std::strcmp(fault().kind, "sync") == 0 && isOfRank(fault().rank)) {
     over = true;
     announce();
-    sleep(static_cast<unsigned>(fault().number));
+    waitForTheEnd();
   }
   if (exceedsQuota(file)) {
     errno = EDQUOT;
@@ -171,6 +182,15 @@ extern "C" int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int 
   announce();
   *request = MPI_REQUEST_NULL;
   return std::strcmp(fault().kind, "fail") == 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+extern "C" int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
+  static int entered = 0;
+  if (std::strcmp(fault().kind, "halt") == 0 && isOfRank(fault().rank) && ++entered == fault().number) {
+    announce();
+    raise(SIGSTOP);
+  }
+  return PMPI_Ibarrier(comm, request);
 }
 
 namespace {

@@ -1,12 +1,13 @@
 // Loaded with LD_PRELOAD: makes one call of a real run fail. PARTITA_FAULT=KIND:RANK:NUMBER. KIND is `lose`
 // (a message is never sent, and MPI reports success) or `fail` (MPI reports an error), where NUMBER counts
 // the matrices that the rank sends, from 1; `halt` (the rank stops, as by SIGSTOP, before the barrier NUMBER
-// that it enters, from 1); `sync` (the first file that the rank synchronises with the disk takes NUMBER
-// seconds, or until a file PARTITA_FAULT_OVER exists); `disk` (files whose names begin with "step-" cannot be read); `table` (nor can
-// tables after their first block); `count` (no call fails; at its end the rank prints how many sums over
-// ranks it has started); `order` (no call fails; the process prints each file that is renamed, and whether
-// its contents were synchronised before); `quota` (the system gives up rows of tables, and says so once, when
-// they are synchronised); or `space` (NUMBER bytes are free in folders named "checkpoints").
+// that it enters, from 1); `sync` (the first file of arrays that the rank synchronises with the disk takes
+// NUMBER seconds, or until a file PARTITA_FAULT_OVER exists); `disk` (files whose names begin with "step-"
+// cannot be read); `table` (nor can tables after their first block); `count` (no call fails; at its end the
+// rank prints how many sums over ranks it has started); `order` (no call fails; the process prints each file
+// that is renamed, and whether its contents were synchronised before); `quota` (the system gives up rows of
+// tables, and says so once, when they are synchronised); or `space` (NUMBER bytes are free in folders named
+// "checkpoints").
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -84,6 +85,12 @@ bool isUnreadable(int file) {
          lseek(file, 0, SEEK_CUR) > 0;
 }
 
+/// Returns whether the file is a checkpoint, parameters or predictions, rather than a deck or a table.
+bool hasArrays(int file) {
+  const std::string path = pathOf(file);
+  return path.find(".h5") != std::string::npos || path.find(".npz") != std::string::npos;
+}
+
 /// Returns true once, for a `.csv` that is not `.partial`.
 bool exceedsQuota(int file) {
   static bool told = false;
@@ -140,7 +147,7 @@ extern "C" ssize_t pread64(int file, void* to, size_t count, off64_t at) {
 
 extern "C" int fsync(int file) {
   static bool over = false;
-  if (!over && std::strcmp(fault().kind, "sync") == 0 && isOfRank(fault().rank)) {
+  if (!over && std::strcmp(fault().kind, "sync") == 0 && hasArrays(file) && isOfRank(fault().rank)) {
     over = true;
     announce();
     waitForTheEnd();

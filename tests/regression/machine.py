@@ -80,8 +80,11 @@ class Job:
     def until(self, condition, what, timeout=support.HANGS):
         """Waits for something that has to come before the end of the run."""
         end = time.time() + timeout
-        while not condition():
-            if not self.running():
+        while True:
+            running = self.running()  # asked first: what came before the end is then seen
+            if condition():
+                return
+            if not running:
                 finished = self._process.returncode == 0
                 raise (EndedEarly if finished else AssertionError)(f"the run ended before: {what}\n{self._text()}")
             if time.time() > end:
@@ -90,7 +93,7 @@ class Job:
 
     def said(self):
         """All output so far; the ranks go on writing where they are."""
-        return "".join(os.pread(text.fileno(), 1 << 20, 0).decode() for text in self._texts)
+        return "".join(os.pread(text.fileno(), os.fstat(text.fileno()).st_size, 0).decode() for text in self._texts)
 
     def _text(self):
         return "\n".join(self.said().splitlines()[-40:])

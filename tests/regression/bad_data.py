@@ -1,6 +1,7 @@
 """Data files that are not what the deck says: one line that names the file, on one rank and on several."""
 
 import gzip
+import math
 import os
 import re
 import resource
@@ -188,16 +189,16 @@ class BadData(support.RunTest):
 
     def test_many_errors_are_reported_quickly(self):
         """Five times as many take about five times as long, not twenty-five times."""
-        seconds = []
-        for errors in (100000, 500000):
+        seconds = {100000: math.inf, 500000: math.inf}
+        for errors in 2 * list(seconds):  # the machine may be slow for a while, so the fastest run of each counts
             deck = self.write("many.toml", "[run]\n" + "".join(f"k{i} = 1\n" for i in range(errors)))
             begin = support.cpu_seconds()
             result = run("train", deck)
-            seconds.append(support.cpu_seconds() - begin)
+            seconds[errors] = min(seconds[errors], support.cpu_seconds() - begin)
             self.assertEqual(result.returncode, 2)
             self.assertLess(len(support.complaints(result)), 105)
             self.assertIn(f"and {errors + 1 - 100} more errors", support.complaints(result)[-1])  # no layers either
-        self.assertLess(seconds[1], 12 * seconds[0])
+        self.assertLess(seconds[500000], 12 * seconds[100000])
 
     def test_keys_of_many_parts(self):
         """A tree with a table for each part would be nested too deeply to be destroyed."""

@@ -97,12 +97,15 @@ class Calibrations(support.RunTest):
         """The written time is without them; predictions add both again."""
         deck = self.write("again.toml", AGAIN)
         file = self.folder / "cluster.toml"
-        result = run("plan", "calibrate", deck, *ANY_NOISE, "--quick", "-o", file)
-        self.assertDone(result)
-        step, update = map(float, re.search(r"again: ([0-9.]+) ms per step, ([0-9.]+)", result.stdout).groups())
-        cluster = tomllib.loads(file.read_text())
-        passes = 128e3 * cluster["network"][0]["seconds_per_sample"]
-        self.assertTrue(1.02 < (step - update) / passes < 2, (step, update, passes))  # at most every forward pass again
+        for _ in range(3):  # the machine may be halted while one part of the times is measured
+            result = run("plan", "calibrate", deck, *ANY_NOISE, "--quick", "-o", file)
+            self.assertDone(result)
+            step, update = map(float, re.search(r"again: ([0-9.]+) ms per step, ([0-9.]+)", result.stdout).groups())
+            cluster = tomllib.loads(file.read_text())
+            passes = 128e3 * cluster["network"][0]["seconds_per_sample"]
+            if plausible := 1.02 < (step - update) / passes < 2:  # at most every forward pass again
+                break
+        self.assertTrue(plausible, (step, update, passes))
         state = 2 * 4 * cluster["network"][0]["parameters"] / cluster["offload"]["host_bandwidth"]
         for offload, more in (("none", 0), ("host", 2e3 * state)):
             result = run("plan", "predict", deck, "--cluster", file, "--ranks", "1", "--strategy", "serial", "--json", "-",

@@ -166,7 +166,7 @@ class Watchdog(support.RunTest):
         hide %= self.folder / "taken"
         if subprocess.run([*alone, hide], stderr=subprocess.DEVNULL, check=False).returncode != 0:
             self.skipTest("only root may hide /dev/shm from other processes")
-        run = ["train", str(self.deck), "-d", str(self.folder / "run"), "run/watchdog=5"]
+        run = ["train", str(self.deck), "-d", str(self.folder / "run"), "run/watchdog=100"]
         ended = subprocess.run([*alone, hide + ' && exec "$@"', "sh", support._app, *run], stdout=subprocess.DEVNULL,
                                timeout=support.HANGS, check=False)
         self.assertEqual(ended.returncode, 0)

@@ -218,7 +218,7 @@ class Losses(hogbatch.RunOfWorkers):
 
     def test_stopped_idle_worker_of_another_node(self):
         """It waits for slower ones at the end of an epoch, so it has no batch that would be missed."""
-        result = self.disturbed(signal.SIGSTOP, 1, lambda job: "epoch 2:" in job.said(), "run/epochs=40", "run/watchdog=24",
+        result = self.disturbed(signal.SIGSTOP, 1, lambda job: "epoch 2:" in job.said(), "run/epochs=40", "run/watchdog=10",
                                 "strategy/rule=fixed", "training/batch=200", "strategy/shared_workers=0",
                                 "strategy/slowdown=[1, 60, 60]", environment={"PARTITA_LINKS": "node=1"})
         self.assertEnded(result)
@@ -227,7 +227,7 @@ class Losses(hogbatch.RunOfWorkers):
 
     def test_worker_that_comes_back_after_it_was_given_up(self):
         """It comes back while others still compute; what it sends is ignored, because others have its batch."""
-        result = self.disturbed(signal.SIGSTOP, 3, lambda job: "epoch 1:" in job.said(), "run/epochs=6", "run/watchdog=24",
+        result = self.disturbed(signal.SIGSTOP, 3, lambda job: "epoch 1:" in job.said(), "run/epochs=6", "run/watchdog=6",
                                 "strategy/rule=fixed", "training/batch=150", "strategy/slowdown=[400, 400, 400]",
                                 comes_back=True)
         self.assertEnded(result)

@@ -26,7 +26,7 @@ import support
 
 ATTACKS = int(os.environ.get("PARTITA_ATTACKS", 200))
 SEED = int(os.environ.get("PARTITA_ATTACK_SEED", 1))
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = support.HANGS
 MOST_HASHED = 1 << 26
 SOMEBODYS = "somebody's\n"
 NAMES = ("deck.toml", "history.csv", "summary.json", "parameters.h5", "trace.json", "checkpoints", ".partita.lock")

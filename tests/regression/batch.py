@@ -56,7 +56,7 @@ class Scripts(support.RunTest):
     def start(self, script, code):
         """Exit code of the script, and how it called launcher and scheduler."""
         (self.folder / "calls").write_text("")
-        result = subprocess.run(["bash", script], capture_output=True, text=True, timeout=30, cwd=self.folder,
+        result = subprocess.run(["bash", script], capture_output=True, text=True, timeout=support.HANGS, cwd=self.folder,
                                 env={**self.environment, "CODE": str(code)})
         self.assertEqual(result.stderr, "")
         calls = [line.split("\t") for line in (self.folder / "calls").read_text().splitlines()]
@@ -96,7 +96,7 @@ class Scripts(support.RunTest):
                 (self.folder / "tools" / name).write_text("#!/bin/bash\nexit 9\n")
             (self.folder / "tools" / "flux").write_text(STAND_IN + "exit 9\n")
             with self.subTest(script=script.name):
-                result = subprocess.run(["bash", script], capture_output=True, timeout=30, cwd=self.folder,
+                result = subprocess.run(["bash", script], capture_output=True, timeout=support.HANGS, cwd=self.folder,
                                         env={**self.environment, "CODE": "75"})
                 self.assertEqual(result.returncode, 9)
 
@@ -165,7 +165,7 @@ class Scripts(support.RunTest):
             if kind(script) == "lsf":
                 calls = self.folder / "calls"
                 calls.write_text("")
-                result = subprocess.run(["bash", script], timeout=30, cwd=self.folder, env=self.environment,
+                result = subprocess.run(["bash", script], timeout=support.HANGS, cwd=self.folder, env=self.environment,
                                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
                 self.assertEqual((result.returncode, calls.read_text()), (130, ""))
 

@@ -33,7 +33,7 @@ class Refusal(support.RunTest):
         (folder / "hdf5-config-version.cmake").write_text(f"set(PACKAGE_VERSION {version})\n")
         (folder / "CMakeLists.txt").write_text(PROJECT)
         result = subprocess.run(["cmake", "-S", folder, "-B", folder / "build", f"-DHDF5_DIR={folder}"],
-                                capture_output=True, text=True, timeout=120)
+                                capture_output=True, text=True, timeout=support.HANGS)
         self.assertEqual(result.returncode, 0, result.stderr)
         return next(line.split()[-1] for line in result.stdout.splitlines() if "answer:" in line)
 

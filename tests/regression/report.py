@@ -58,7 +58,7 @@ def rows_of(folder):
 class Reports(support.RunTest):
     def report(self, folder, *options, plot=PLOT):
         return subprocess.run([sys.executable, plot / "report.py", folder, *options], capture_output=True, text=True,
-                              timeout=120)
+                              timeout=support.HANGS)
 
     def page(self, folder, *options, plot=PLOT):
         """The page, after the checks that apply to every page."""
@@ -454,7 +454,7 @@ class Reports(support.RunTest):
             with self.subTest(name):
                 log.write_text("kept\n")
                 command = ["bash", "-c", f'"$@" {to}"$0"', log, sys.executable, PLOT / "report.py", folder, "-o", name]
-                result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+                result = subprocess.run(command, capture_output=True, text=True, timeout=support.HANGS)
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
                 self.assertEqual(log.read_text(), expected)
         self.assertIn("descriptor 9 cannot be written", self.refused(folder, "-o", "/dev/fd/9"))
@@ -569,7 +569,7 @@ pictures.save(Figure(), sys.argv[2], runs=sys.argv[3:4], files=sys.argv[4:])
 
     def save(self, output):
         return subprocess.run([sys.executable, "-c", self.SAVE, PLOT, output, self.run_directory, self.file],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=support.HANGS)
 
     def test_inputs_are_never_replaced(self):
         """Under whatever name."""

@@ -314,7 +314,7 @@ memory = 8e6
         self.assertIn("accelerator: TC, VC, array, buffer", table)
         self.assertEqual(table.count("  small: "), 10)
         script = [sys.executable, ROOT / "apps" / "plot" / "plot_search.py"]
-        result = subprocess.run([*script, file], capture_output=True, text=True, timeout=60)
+        result = subprocess.run([*script, file], capture_output=True, text=True, timeout=support.HANGS)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         text = page.read_text()
         self.assertEqual(text.count("<svg"), 6)
@@ -324,13 +324,13 @@ memory = 8e6
                               ("[" * 200000, "is not the result of"),
                               (re.sub(r'"area": [0-9.e+]+', '"area": {}', file.read_text()), "is not the result of")):
             bad = self.write("bad.json", content)
-            result = subprocess.run([*script, bad], capture_output=True, text=True, timeout=60)
+            result = subprocess.run([*script, bad], capture_output=True, text=True, timeout=support.HANGS)
             self.assertEqual(result.returncode, 1)
             self.assertIn(part, result.stderr)
             self.assertEqual(result.stderr.count("\n"), 1)
         page.write_text("my own page")
         for options, code, begin in (((), 1, "my own page"), (("--overwrite",), 0, "<!DOCTYPE html>"), ((), 0, "<!DOC")):
-            result = subprocess.run([*script, file, *options], capture_output=True, text=True, timeout=60)
+            result = subprocess.run([*script, file, *options], capture_output=True, text=True, timeout=support.HANGS)
             self.assertEqual(result.returncode, code, result.stderr)
             self.assertTrue(page.read_text().startswith(begin))
 

@@ -112,7 +112,8 @@ class Text(support.RunTest):
 
         def pairs(count, **output):
             output = output or {"stdout": subprocess.PIPE}
-            return subprocess.run([*script, text, count], stderr=subprocess.PIPE, text=True, timeout=60, check=False, **output)
+            return subprocess.run([*script, text, count], stderr=subprocess.PIPE, text=True, timeout=support.HANGS,
+                                  check=False, **output)
         good = pairs("258")
         self.assertEqual((good.returncode, len(good.stdout.splitlines()), good.stderr), (0, 2, ""))
         text = self.write("text.txt.gz", "")

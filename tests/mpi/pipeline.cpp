@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common_clock.hpp"
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/allocations.hpp"
@@ -269,8 +270,9 @@ TEST_CASE("A stalled pipeline is reported: who waits for what", "[pipeline]") {
   if (ranks == 1) return;
   Watchdog::Limits limits;
   limits.sign = 0.05;
-  limits.stuck = 1.5; // longer than others may keep the cores from all ranks
+  limits.stuck = 1.5;
   std::vector<std::string> ends;
+  CommonClock clock(everyone());
   MpiLoss loss(0, 5);
   std::string hash;
   const Overrides deck = steps + microbatches(3);
@@ -281,7 +283,8 @@ TEST_CASE("A stalled pipeline is reported: who waits for what", "[pipeline]") {
                              [&](const std::string& text) {
                                ends.push_back(text);
                                loss.deliver();
-                             }});
+                             }},
+                            [&] { return clock.seconds(); });
     hash = trainedHash(ranks, pipelineOf(ranks) + deck);
   }
   CHECK(hash == expected);

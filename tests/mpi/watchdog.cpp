@@ -1,8 +1,12 @@
 #include "partita/comm/watchdog.hpp"
 
+#include "partita/comm/shared_window.hpp"
+
+#include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "common_clock.hpp"
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
@@ -13,8 +17,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Limits short enough for a test, in seconds, and longer than a busy machine usually keeps a process from
-/// its core.
+/// Limits short enough for a test, in seconds of a clock that does not count what a busy machine keeps a
+/// process from its core.
 Watchdog::Limits shortLimits() {
   Watchdog::Limits limits;
   limits.sign = 0.05;
@@ -38,23 +42,43 @@ struct Found {
   }
 };
 
-/// The rank does nothing visible to MPI or the watchdog.
-void vanish(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+void sleepBriefly() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-void compute(double seconds) {
-  for (int i = 0; i < static_cast<int>(seconds * 1000); ++i) {
-    vanish(0.001);
+/// One of the ranks reaches a barrier late. Until all ranks that can notice that have noticed, it does
+/// nothing visible to MPI or the watchdog.
+Found vanishedRank(const Communicator& ranks, int late) {
+  const int wanted = late == 0 ? ranks.size() - 1 : 1; // only rank 0 knows of the others
+  const SharedWindow window(ranks, sizeof(std::atomic<int>));
+  std::atomic<int>& noticed = *static_cast<std::atomic<int>*>(window.data());
+  CommonClock clock(ranks);
+  Found found;
+  found.cure = [&] {
+    if (found.ends.size() == 1) ++noticed;
+  };
+  {
+    const Watchdog watchdog(ranks, shortLimits(), found.actions(), [&] { return clock.seconds(); });
+    if (ranks.rank() == late) {
+      clock.leave();
+      for (int i = 0; i < 60000 && noticed < wanted; ++i) sleepBriefly();
+      clock.comeBack();
+    }
+    ranks.barrier();
+  }
+  found.cure = [] {};
+  return found;
+}
+
+/// One of the ranks reaches a barrier late, because it computes for longer than a rank may be silent.
+Found computingRank(const Communicator& ranks, int late) {
+  CommonClock clock(ranks);
+  Found found;
+  const Watchdog watchdog(ranks, shortLimits(), found.actions(), [&] { return clock.seconds(); });
+  while (ranks.rank() == late && clock.seconds() < 3.5) {
+    sleepBriefly();
     alive();
   }
-}
-
-/// One of the ranks reaches a barrier late.
-Found lateRank(const Communicator& ranks, int late, void (*wasteTime)(double)) {
-  Found found;
-  const Watchdog watchdog(ranks, shortLimits(), found.actions());
-  if (ranks.rank() == late) wasteTime(3.5);
   ranks.barrier();
   return found;
 }
@@ -65,12 +89,13 @@ TEST_CASE("A lost message is reported: who waits for what", "[watchdog]") {
   const int ranks = everyone().size();
   if (ranks == 1) return;
   const std::string expected = trainedHash(1, {});
+  CommonClock clock(everyone());
   MpiLoss loss(0, 5);
   Found found;
   found.cure = [&] { loss.deliver(); };
   std::string hash;
   {
-    const Watchdog watchdog(everyone(), shortLimits(), found.actions());
+    const Watchdog watchdog(everyone(), shortLimits(), found.actions(), [&] { return clock.seconds(); });
     hash = trainedHash(ranks, {});
   }
   CHECK(hash == expected); // the message was used correctly when it finally arrived
@@ -89,7 +114,7 @@ TEST_CASE("A lost message is reported: who waits for what", "[watchdog]") {
 TEST_CASE("A rank that does not respond causes a warning, then the job ends", "[watchdog]") {
   const int ranks = everyone().size();
   if (ranks == 1) return;
-  const Found found = lateRank(everyone(), ranks - 1, vanish);
+  const Found found = vanishedRank(everyone(), ranks - 1);
   if (everyone().rank() > 0) {
     CHECK(found.ends.empty());
     return;
@@ -109,7 +134,7 @@ TEST_CASE("A silent rank has its number in the job, whichever ranks are left", "
   const bool left = everyone().rank() > 0;
   const Communicator others = everyone().split(left ? 1 : 0, everyone().rank());
   if (!left) return;
-  const Found found = lateRank(others, others.size() - 1, vanish);
+  const Found found = vanishedRank(others, others.size() - 1);
   if (others.rank() > 0) return;
   const std::string silent = "rank " + std::to_string(ranks - 1) + ": no response for ";
   REQUIRE(!found.ends.empty());
@@ -119,7 +144,7 @@ TEST_CASE("A silent rank has its number in the job, whichever ranks are left", "
 
 TEST_CASE("A silent rank 0 is noticed by all others", "[watchdog]") {
   if (everyone().size() == 1) return;
-  const Found found = lateRank(everyone(), 0, vanish);
+  const Found found = vanishedRank(everyone(), 0);
   if (everyone().rank() == 0) {
     CHECK(found.ends.empty());
     return;
@@ -130,7 +155,7 @@ TEST_CASE("A silent rank 0 is noticed by all others", "[watchdog]") {
 
 TEST_CASE("A rank may work for any length of time", "[watchdog]") {
   for (const int late : {0, everyone().size() - 1}) {
-    const Found found = lateRank(everyone(), late, compute);
+    const Found found = computingRank(everyone(), late);
     CHECK(found.ends.empty());
   }
 }

@@ -27,6 +27,10 @@ std::vector<int> ranksInJob(const Communicator& comm) {
   return comm.worldRanks(ranks);
 }
 
+std::function<double()> secondsFromNow() {
+  return [start = Clock::now()] { return secondsSince(start); };
+}
+
 std::string wholeSeconds(double seconds) {
   return formatted("%.0f s", seconds);
 }
@@ -43,9 +47,11 @@ Watchdog::Actions Watchdog::warnAndEndJob() {
           LossWatch::giveUp};
 }
 
-Watchdog::Watchdog(const Communicator& world, const Limits& limits, Actions actions)
+Watchdog::Watchdog(const Communicator& world, const Limits& limits, Actions actions,
+                   std::function<double()> seconds)
     : _comm(world.duplicate()), _limits(limits), _actions(std::move(actions)),
-      _table(ranksInJob(_comm), lost_signs * limits.sign, 0.0), _next_warning(limits.warning) {
+      _table(ranksInJob(_comm), lost_signs * limits.sign, 0.0),
+      _seconds(seconds ? std::move(seconds) : secondsFromNow()), _next_warning(limits.warning) {
   setWatcher(this);
 }
 
@@ -58,7 +64,7 @@ Watchdog::~Watchdog() noexcept(false) {
 
 void Watchdog::restart(const Limits& limits) {
   _limits = limits;
-  _attentive_since = seconds();
+  _attentive_since = _seconds();
   _next_warning = limits.warning;
   _table = WaitTable(ranksInJob(_comm), lost_signs * limits.sign, _attentive_since);
 }
@@ -72,12 +78,8 @@ void Watchdog::end() {
   _comm.barrier();
 }
 
-double Watchdog::seconds() const {
-  return secondsSince(_start);
-}
-
 void Watchdog::waiting(const WaitedFor& what, double waited) {
-  const double now = seconds();
+  const double now = _seconds();
   if (_ending && _comm.rank() == 0) pump(now);
   if (waited < _limits.sign || now - _reported < _limits.sign) return;
   const bool last_sign_sent = _ending && _comm.rank() != 0;
@@ -86,7 +88,7 @@ void Watchdog::waiting(const WaitedFor& what, double waited) {
 }
 
 void Watchdog::computing() {
-  const double now = seconds();
+  const double now = _seconds();
   if (_reported_wait || now - _reported >= _limits.sign) report(Sign::ofWork(), now);
 }
 

@@ -38,8 +38,10 @@ class Watchdog final : public Watcher {
 
   /// Watches until the end of the scope; only one at a time. Construction is collective, and so is
   /// destruction unless an exception causes it. Its last wait may throw RanksLost, so that smart pointers,
-  /// whose destructors may not throw, cannot own a watchdog.
-  Watchdog(const Communicator& world, const Limits& limits, Actions actions = warnAndEndJob());
+  /// whose destructors may not throw, cannot own a watchdog. `seconds`: the time since the construction, on
+  /// this rank; empty: that of the system.
+  Watchdog(const Communicator& world, const Limits& limits, Actions actions = warnAndEndJob(),
+           std::function<double()> seconds = {});
   ~Watchdog() noexcept(false);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -59,7 +61,6 @@ class Watchdog final : public Watcher {
   void pump(double now);
   void endWithoutRankZero(double now);
   std::string names(const std::vector<int>& ranks) const;
-  double seconds() const; ///< since the start
 
   Communicator _comm;
   Limits _limits;
@@ -67,7 +68,7 @@ class Watchdog final : public Watcher {
   WaitTable _table;
   Lasting<Sign> _sign; ///< in flight to rank 0 while `_request` is
   Request _request;
-  Clock::time_point _start = Clock::now();
+  std::function<double()> _seconds; ///< since the start
   double _reported = 0.0, _sent = 0.0, _looked = 0.0, _attentive_since = 0.0, _next_warning;
   bool _reported_wait = false, _ending = false;
 };

@@ -11,18 +11,30 @@ namespace partita::test::train_write_watch {
 namespace {
 
 constexpr std::int64_t patience = 3; // s
-constexpr double longer = 4.0;       // s; also longer than the watch takes to look at the file
+constexpr int longer = 4;            // s
 
-/// Returns whether the watch has called the file stalled within `seconds`, with `work` ten times a second.
-bool stallsWithin(double seconds, WriteWatch& watch, const std::function<void()>& work) {
-  const auto begin = Clock::now();
-  while (secondsSince(begin) < seconds) {
-    work();
-    if (watch.stalled()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+/// A watch for which time passes only as the tests say.
+class TimedWatch {
+ public:
+  TimedWatch(const std::string& file, std::int64_t patience)
+      : _watch(file, patience, [this] { return _now; }) {}
+  TimedWatch(const TimedWatch&) = delete;
+  TimedWatch& operator=(const TimedWatch&) = delete;
+
+  /// Returns whether the watch has called the file stalled within `seconds`, with `work` ten times a second.
+  bool stallsWithin(int seconds, const std::function<void()>& work) {
+    for (int i = 0; i < 10 * seconds; ++i) {
+      work();
+      if (_watch.stalled()) return true;
+      _now += std::chrono::milliseconds(100);
+    }
+    return false;
   }
-  return false;
-}
+
+ private:
+  Clock::time_point _now;
+  WriteWatch _watch;
+};
 
 const auto nothing = [] {};
 
@@ -30,26 +42,30 @@ const auto nothing = [] {};
 
 TEST_CASE("Writing may take long, as long as this rank writes", "[train]") {
   const ScratchFolder folder;
-  WriteWatch watch(folder.write("file.h5", "all that there will be"), patience);
-  CHECK_FALSE(stallsWithin(longer, watch, [] { ++bytes_written; }));
-  CHECK(stallsWithin(30.0, watch, nothing));
+  TimedWatch watch(folder.write("file.h5", "all that there will be"), patience);
+  CHECK_FALSE(watch.stallsWithin(longer, [] { ++bytes_written; }));
+  CHECK(watch.stallsWithin(30, nothing));
 }
 
 TEST_CASE("Writing may take long, as long as other ranks write, even if the size does not change",
           "[train]") {
   const ScratchFolder folder;
   const std::string file = folder.write("file.h5", "0");
-  WriteWatch watch(file, patience);
+  TimedWatch watch(file, patience);
   int count = 0;
-  CHECK_FALSE(stallsWithin(longer, watch, [&] { std::ofstream(file) << count++ % 10; }));
-  CHECK(stallsWithin(30.0, watch, nothing));
+  CHECK_FALSE(watch.stallsWithin(longer, [&] {
+    std::ofstream(file) << ++count % 10;
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type(std::chrono::seconds(count)));
+  }));
+  CHECK(watch.stallsWithin(30, nothing));
 }
 
 TEST_CASE("A file that is not there yet may stall, but not without patience", "[train]") {
   const ScratchFolder folder;
-  WriteWatch watch(folder.path("file.h5"), patience), endless(folder.path("file.h5"), 0);
-  CHECK(stallsWithin(30.0, watch, nothing));
-  CHECK_FALSE(endless.stalled());
+  TimedWatch watch(folder.path("file.h5"), patience), endless(folder.path("file.h5"), 0);
+  CHECK_FALSE(watch.stallsWithin(static_cast<int>(patience), nothing));
+  CHECK(watch.stallsWithin(30, nothing));
+  CHECK_FALSE(endless.stallsWithin(30, nothing));
 }
 
 } // namespace partita::test::train_write_watch

@@ -32,13 +32,13 @@ struct WriteWatch::File {
   std::atomic<bool> busy{false};
 };
 
-WriteWatch::WriteWatch(const std::string& file, std::int64_t patience)
-    : _patience(static_cast<double>(patience)), _file(std::make_shared<File>(file)),
+WriteWatch::WriteWatch(const std::string& file, std::int64_t patience, std::function<Clock::time_point()> now)
+    : _patience(static_cast<double>(patience)), _now(std::move(now)), _file(std::make_shared<File>(file)),
       _progress(bytes_written) {}
 
 /// In a thread, because the question about a file may hang like the file itself.
 void WriteWatch::lookAtFile() {
-  _looked = Clock::now();
+  _looked = _now();
   if (_file->busy.exchange(true)) return;
   if (_thread == nullptr) _thread = std::make_unique<BackgroundThread>(true);
   _thread->submit([file = _file] { file->look(); });
@@ -48,7 +48,7 @@ double WriteWatch::secondsWithoutProgress() {
   const std::int64_t progress = bytes_written + _file->changes;
   if (progress != _progress) {
     _progress = progress;
-    _moved = Clock::now();
+    _moved = _now();
   }
   return secondsSince(_moved);
 }
@@ -60,7 +60,7 @@ bool WriteWatch::stalled() {
   if (secondsSince(_looked) > between) lookAtFile();
   if (secondsWithoutProgress() <= _patience) return false;
   lookAtFile();
-  const auto begin = Clock::now();
+  const auto begin = _now();
   while (_file->busy && secondsSince(begin) < between) idleBriefly();
   return secondsWithoutProgress() > _patience;
 }

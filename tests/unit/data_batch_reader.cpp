@@ -125,7 +125,7 @@ TEST_CASE("A reader prepares as many batches in advance as requested", "[data]")
   BatchReader reader(&rows, set, trainingOrder(samples, 3, 10, 0, 1, 0), 20, 10, 2);
   constexpr int ahead = 3 * 10; // one in use, two in advance
   reader.next(space);
-  for (int i = 0; i < 5000 && rows.reads < ahead; ++i)
+  for (int i = 0; i < 60000 && rows.reads < ahead; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(rows.reads == ahead);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));

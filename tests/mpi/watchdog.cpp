@@ -160,6 +160,25 @@ TEST_CASE("A rank may work for any length of time", "[watchdog]") {
   }
 }
 
+TEST_CASE("A job that is suspended as a whole goes on when it is resumed", "[watchdog]") {
+  constexpr double moment = 0.5, long_time = 1000.0;
+  for (const int late : {0, everyone().size() - 1}) {
+    CommonClock clock(everyone());
+    Found found;
+    const Watchdog watchdog(everyone(), shortLimits(), found.actions(), [&] {
+      const double seconds = clock.seconds();
+      return seconds + (seconds > moment ? long_time : 0.0);
+    });
+    while (everyone().rank() == late && clock.seconds() < 2.0 * moment) {
+      sleepBriefly();
+      alive();
+    }
+    everyone().barrier();
+    CHECK(found.ends.empty());
+    CHECK(found.warnings.empty());
+  }
+}
+
 /// Counts how often this rank says that it is computing.
 class SignCounter : public Watcher {
  public:

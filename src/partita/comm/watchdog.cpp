@@ -31,6 +31,12 @@ std::function<double()> secondsFromNow() {
   return [start = Clock::now()] { return secondsSince(start); };
 }
 
+/// What counts of a time without a look, in seconds: more than makes the watchdog start over.
+double longestGap(const Watchdog::Limits& limits) {
+  constexpr double part = 0.1;
+  return std::max(3.0 * limits.sign, part * (limits.silence > 0.0 ? limits.silence : limits.warning));
+}
+
 std::string wholeSeconds(double seconds) {
   return formatted("%.0f s", seconds);
 }
@@ -64,7 +70,7 @@ Watchdog::~Watchdog() noexcept(false) {
 
 void Watchdog::restart(const Limits& limits) {
   _limits = limits;
-  _attentive_since = _seconds();
+  _attentive_since = countedSeconds();
   _next_warning = limits.warning;
   _table = WaitTable(ranksInJob(_comm), lost_signs * limits.sign, _attentive_since);
 }
@@ -78,8 +84,15 @@ void Watchdog::end() {
   _comm.barrier();
 }
 
+double Watchdog::countedSeconds() {
+  const double clock = _seconds();
+  _now += std::min(clock - _clock, longestGap(_limits));
+  _clock = clock;
+  return _now;
+}
+
 void Watchdog::waiting(const WaitedFor& what, double waited) {
-  const double now = _seconds();
+  const double now = countedSeconds();
   if (_ending && _comm.rank() == 0) pump(now);
   if (waited < _limits.sign || now - _reported < _limits.sign) return;
   const bool last_sign_sent = _ending && _comm.rank() != 0;
@@ -88,7 +101,7 @@ void Watchdog::waiting(const WaitedFor& what, double waited) {
 }
 
 void Watchdog::computing() {
-  const double now = _seconds();
+  const double now = countedSeconds();
   if (_reported_wait || now - _reported >= _limits.sign) report(Sign::ofWork(), now);
 }
 

@@ -16,7 +16,8 @@ namespace partita {
 /// waits for. If ranks wait only for one another, a message is lost. If a rank sends no sign while
 /// others wait, the watchdog warns and finally ends the job. A sign is a synchronous message, so
 /// its completion shows that rank 0 received it: if a sign is not received for a long time, a
-/// waiting rank ends the job itself. Nothing is sent within the first second.
+/// waiting rank ends the job itself. Nothing is sent within the first second. Batch systems may suspend a
+/// job and let it go on much later: of a time in which a rank has not looked, only a part counts.
 class Watchdog final : public Watcher {
  public:
   /// Seconds.
@@ -60,6 +61,7 @@ class Watchdog final : public Watcher {
   void look(double now);
   void pump(double now);
   void endWithoutRankZero(double now);
+  double countedSeconds();
   std::string names(const std::vector<int>& ranks) const;
 
   Communicator _comm;
@@ -69,6 +71,7 @@ class Watchdog final : public Watcher {
   Lasting<Sign> _sign; ///< in flight to rank 0 while `_request` is
   Request _request;
   std::function<double()> _seconds; ///< since the start
+  double _clock = 0.0, _now = 0.0;  ///< at the last look: all seconds, and those that count
   double _reported = 0.0, _sent = 0.0, _looked = 0.0, _attentive_since = 0.0, _next_warning;
   bool _reported_wait = false, _ending = false;
 };

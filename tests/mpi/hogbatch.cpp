@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/strategy/hogbatch/departure.hpp"
+#include "partita/strategy/hogbatch/order_book.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -205,6 +206,32 @@ TEST_CASE("A worker that was given up before it changed the model never changes 
   world.barrier();
   CHECK(model.version() == world.size());
   CHECK(model.values()[0] == before);
+}
+
+TEST_CASE("A worker is not late because the whole job was suspended", "[hogbatch]") {
+  Mailbox mailbox(everyone());
+  BatchDispatcher dispatcher(100, 1);
+  HogbatchState state;
+  state.workers.resize(1);
+  state.workers.front().rank = mailbox.rank(); // each rank has a book of its own
+  double seconds = 0.0;
+  OrderBook orders(mailbox, dispatcher, state, 1, WatchedTime([&] { return seconds; }));
+  orders.give(0, *dispatcher.next(0, 10), WorkOrder());
+  orders.send(0);
+  CHECK(mailbox.take(Tag::order).has_value());
+  constexpr double between_looks = 0.25;
+  const auto waitedAfter = [&](int looks) {
+    double waited = 0.0;
+    for (int i = 0; i < looks; ++i, waited = orders.waited(0)) seconds += between_looks;
+    return waited;
+  };
+  CHECK(waitedAfter(8) == 8.0 * between_looks);
+  seconds += 1000.0;
+  const double after = orders.waited(0);
+  CHECK(after > 8.0 * between_looks);
+  CHECK(after < 5.0);                                     // the shortest time after which a worker is late
+  CHECK(waitedAfter(40) == after + 40.0 * between_looks); // a worker that hangs is noticed nevertheless
+  mailbox.close();
 }
 
 TEST_CASE("A change counts as begun if and only if the model has it", "[hogbatch]") {

@@ -27,10 +27,6 @@ std::vector<int> ranksInJob(const Communicator& comm) {
   return comm.worldRanks(ranks);
 }
 
-std::function<double()> secondsFromNow() {
-  return [start = Clock::now()] { return secondsSince(start); };
-}
-
 /// What counts of a time without a look, in seconds: more than makes the watchdog start over.
 double longestGap(const Watchdog::Limits& limits) {
   constexpr double part = 0.1;
@@ -56,8 +52,8 @@ Watchdog::Actions Watchdog::warnAndEndJob() {
 Watchdog::Watchdog(const Communicator& world, const Limits& limits, Actions actions,
                    std::function<double()> seconds)
     : _comm(world.duplicate()), _limits(limits), _actions(std::move(actions)),
-      _table(ranksInJob(_comm), lost_signs * limits.sign, 0.0),
-      _seconds(seconds ? std::move(seconds) : secondsFromNow()), _next_warning(limits.warning) {
+      _table(ranksInJob(_comm), lost_signs * limits.sign, 0.0), _time(std::move(seconds)),
+      _next_warning(limits.warning) {
   setWatcher(this);
 }
 
@@ -85,10 +81,7 @@ void Watchdog::end() {
 }
 
 double Watchdog::countedSeconds() {
-  const double clock = _seconds();
-  _now += std::min(clock - _clock, longestGap(_limits));
-  _clock = clock;
-  return _now;
+  return _time.look(longestGap(_limits));
 }
 
 void Watchdog::waiting(const WaitedFor& what, double waited) {

@@ -2,7 +2,7 @@
 
 #include "partita/comm/lasting.hpp"
 #include "partita/comm/wait_table.hpp"
-#include "partita/core/clock.hpp"
+#include "partita/core/watched_time.hpp"
 
 #include <functional>
 #include <string>
@@ -70,8 +70,7 @@ class Watchdog final : public Watcher {
   WaitTable _table;
   Lasting<Sign> _sign; ///< in flight to rank 0 while `_request` is
   Request _request;
-  std::function<double()> _seconds; ///< since the start
-  double _clock = 0.0, _now = 0.0;  ///< at the last look: all seconds, and those that count
+  WatchedTime _time;
   double _reported = 0.0, _sent = 0.0, _looked = 0.0, _attentive_since = 0.0, _next_warning;
   bool _reported_wait = false, _ending = false;
 };

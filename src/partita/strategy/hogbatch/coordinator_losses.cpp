@@ -99,7 +99,7 @@ void Coordinator::dropLateWorkers() {
   for (std::size_t worker = 0; worker < _orders.size(); ++worker) {
     WorkerOrders& own = _orders[worker];
     const double limit = std::max(shortest, batches_until_late * own.longest);
-    if (own.orders.empty() || secondsSince(own.since) < limit) continue;
+    if (own.orders.empty() || _orders.waited(worker) < limit) continue;
     own.late = true;
     const std::string why = "no result for " + std::to_string(static_cast<std::int64_t>(limit)) + " s";
     if (!own.result) {

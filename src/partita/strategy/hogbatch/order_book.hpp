@@ -1,13 +1,14 @@
 #pragma once
 
 #include "partita/comm/mailbox.hpp"
-#include "partita/core/clock.hpp"
+#include "partita/core/watched_time.hpp"
 #include "partita/plan/hogbatch/batch_dispatcher.hpp"
 #include "partita/strategy/hogbatch/messages.hpp"
 #include "partita/strategy/hogbatch/run_state.hpp"
 
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace partita {
@@ -24,7 +25,7 @@ struct WorkerOrders {
   WorkOrder applying;               ///< only if late with `result`
   bool failed = false;              ///< gets no more batches
   bool lost = false;                ///< its process has died or was given up
-  Clock::time_point since;          ///< when its last order to train was sent
+  double since = 0.0;               ///< s, when its last order to train was sent
   double last = 0.0, longest = 0.0; ///< s, of its batches; the last one that was not short
   std::int64_t last_examples = 0;   ///< of that batch
 
@@ -38,11 +39,13 @@ struct WorkerOrders {
 };
 
 /// The orders of all workers, on rank 0: which worker has which samples, and whether it has answered. Numbers
-/// the batches of the run, and sends the orders. The arguments must outlive it.
+/// the batches of the run, and sends the orders. The references must outlive it.
 class OrderBook {
  public:
-  OrderBook(Mailbox& mailbox, BatchDispatcher& dispatcher, HogbatchState& state, std::size_t workers)
-      : _mailbox(mailbox), _dispatcher(dispatcher), _state(state), _workers(workers) {}
+  OrderBook(Mailbox& mailbox, BatchDispatcher& dispatcher, HogbatchState& state, std::size_t workers,
+            WatchedTime time = WatchedTime())
+      : _mailbox(mailbox), _dispatcher(dispatcher), _state(state), _workers(workers), _time(std::move(time)) {
+  }
 
   std::size_t size() const { return _workers.size(); }
   WorkerOrders& operator[](std::size_t worker) { return _workers[worker]; }
@@ -60,6 +63,9 @@ class OrderBook {
   void send(std::size_t worker);
   /// The worker is to change the model by the gradient of its oldest order.
   void sendApply(std::size_t worker);
+  /// Seconds since orders to train were sent to this worker. What passes without a call of this function
+  /// hardly counts: if the whole job was suspended, the worker could not answer either.
+  double waited(std::size_t worker) { return now() - _workers[worker].since; }
   /// Completes the result of an order to apply with the result of its gradient.
   WorkResult applied(std::size_t worker, const WorkResult& result);
   /// The worker has finished its oldest batch.
@@ -73,10 +79,13 @@ class OrderBook {
   double nap(bool serves) const;
 
  private:
+  double now();
+
   Mailbox& _mailbox;
   BatchDispatcher& _dispatcher;
   HogbatchState& _state;
   std::vector<WorkerOrders> _workers;
+  WatchedTime _time;
 };
 
 } // namespace partita

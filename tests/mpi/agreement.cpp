@@ -177,6 +177,35 @@ TEST_CASE("No rank is far ahead of the slowest", "[agreement]") {
   CHECK(worker.step < 200); // the slowest has done 75 at the request
 }
 
+TEST_CASE("The slowest rank is not slow because the whole job was suspended", "[agreement]") {
+  Mailbox mailbox(everyone());
+  Clock::time_point now;
+  Pace pace(mailbox, 0, everyone().size(), true, [&] { return now; });
+  std::int64_t step = 0;
+  const auto walk = [&](int steps, std::chrono::seconds each) {
+    for (int i = 0; i < steps; ++i) {
+      now += each;
+      pace.reach(++step);
+      do {
+        mailbox.poll();
+        pace.look();
+      } while (!pace.mayContinue());
+    }
+  };
+  const std::chrono::seconds moment(1), suspended(36000);
+  const bool knows = everyone().rank() == 0 && everyone().size() > 1;
+  walk(10, moment);
+  now += suspended;
+  if (knows) {
+    CHECK(pace.secondsOfSlowest() > 0.0);
+    CHECK(pace.secondsOfSlowest() <= 60.0);
+  }
+  walk(10, moment);
+  if (knows) CHECK(pace.secondsOfSlowest() <= 60.0);
+  everyone().barrier();
+  mailbox.close();
+}
+
 TEST_CASE("Ranks of the same speed never wait for their bound", "[agreement]") {
   SharedSteps steps;
   Mailbox mailbox(everyone());

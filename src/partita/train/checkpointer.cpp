@@ -102,7 +102,6 @@ void Checkpointer::reportIfSlow() {
 
 void Checkpointer::reportResult() {
   const RunProgress& progress = *_job->content.progress;
-  const double seconds = secondsSince(_job->start);
   for (const std::string& path : _job->set_aside) // also if the new one could not get its name afterwards
     Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
   _failed = !_job->failure.empty();
@@ -110,7 +109,7 @@ void Checkpointer::reportResult() {
     Log::warning("no checkpoint at step " + std::to_string(progress.run_step) + ": " + _job->failure);
   } else {
     _last_step = progress.run_step;
-    _last_seconds = seconds;
+    _seconds.measured(secondsSince(_job->start));
     double bytes = 0.0;
     for (const TensorRecord& tensor : _job->content.tensors)
       bytes += static_cast<double>(tensor.size()) * sizeof(Real);
@@ -173,7 +172,7 @@ void Checkpointer::finishBeforeEnd() {
 
 double Checkpointer::expectedSeconds() const {
   constexpr double rate = 3e8, rate_of_all = 1e10; // assumed: bytes per second of a rank, and of the disk
-  if (_last_seconds > 0.0) return _last_seconds;
+  if (_seconds.known()) return _seconds.last();
   return sizeof(Real) * std::max(static_cast<double>(_largest_anywhere) / rate,
                                  static_cast<double>(_everywhere) / rate_of_all);
 }

@@ -4,6 +4,7 @@
 #include "partita/core/asynchronous.hpp"
 #include "partita/train/run_files.hpp"
 #include "partita/train/run_snapshot.hpp"
+#include "partita/train/usual_time.hpp"
 
 namespace partita {
 
@@ -63,7 +64,7 @@ class Checkpointer {
   std::int64_t _last_step = 0;
   std::int64_t _largest_anywhere = 0; ///< values in the largest copy on any rank
   std::int64_t _everywhere = 0;       ///< values in the file
-  double _last_seconds = 0.0;
+  UsualTime _seconds;                 ///< see expectedSeconds
   BackgroundThread _thread;
   IdleHook _hook; ///< a rank that waits long for another one still names what is written
 };

@@ -1,6 +1,7 @@
 #include "partita/train/pace.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace partita {
 
@@ -12,9 +13,10 @@ constexpr double step_interval = 0.05, bound_interval = 0.1; // s between messag
 
 } // namespace
 
-Pace::Pace(Mailbox& mailbox, std::int64_t first, int walkers, bool walks)
+Pace::Pace(Mailbox& mailbox, std::int64_t first, int walkers, bool walks,
+           std::function<Clock::time_point()> now)
     : _mailbox(mailbox), _walkers(walkers), _walks(walks && walkers > 1), _step(first), _sent_step(first),
-      _slowest(first) {
+      _now(std::move(now)), _slowest(first) {
   if (_walks) _bound = first + shortest_lead;
 }
 
@@ -36,7 +38,7 @@ void Pace::sendOwnStep() {
   if (_mailbox.rank() == 0) _steps[0] = _step;
   if (_step == _sent_step || (mayContinue() && secondsSince(_sent_at) < step_interval)) return;
   _sent_step = _step;
-  _sent_at = Clock::now();
+  _sent_at = _now();
   if (_mailbox.rank() != 0) _mailbox.send(0, Tag::pace, _step);
 }
 
@@ -52,14 +54,14 @@ void Pace::sendBound() {
   const double speed = static_cast<double>(slowest - _slowest) / std::max(seconds, bound_interval);
   _bound = std::max(_bound, slowest + std::max(shortest_lead, static_cast<std::int64_t>(lead * speed)));
   _slowest = slowest;
-  _interval = seconds;
-  _bound_sent_at = Clock::now();
+  _interval.measured(seconds);
+  _bound_sent_at = _now();
   for (const auto& [rank, step] : _steps)
     if (rank != 0) _mailbox.send(rank, Tag::pace, _bound);
 }
 
 double Pace::secondsOfSlowest() const {
-  return _walks ? std::max(_interval, secondsSince(_bound_sent_at)) : 0.0;
+  return _walks ? std::max(_interval.last(), _interval.counted(secondsSince(_bound_sent_at))) : 0.0;
 }
 
 } // namespace partita

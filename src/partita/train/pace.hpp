@@ -2,8 +2,10 @@
 
 #include "partita/comm/mailbox.hpp"
 #include "partita/core/clock.hpp"
+#include "partita/train/usual_time.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -20,8 +22,9 @@ class Pace {
  public:
   /// Starts after run step `first`. `walkers` is the number of ranks whose step is not determined by other
   /// ranks; `walks`: this rank is one of them. Fewer than two need no synchronisation. The mailbox must
-  /// outlive the object.
-  Pace(Mailbox& mailbox, std::int64_t first, int walkers, bool walks);
+  /// outlive the object. `now`: the clock.
+  Pace(Mailbox& mailbox, std::int64_t first, int walkers, bool walks,
+       std::function<Clock::time_point()> now = Clock::now);
 
   /// This rank has completed a step.
   void reach(std::int64_t step) { _step = step; }
@@ -29,24 +32,28 @@ class Pace {
   /// Sends and receives what is due. To be called after each poll of the mailbox.
   void look();
 
-  /// On rank 0: seconds that the slowest took between two changes of its step; 0: no bound has been sent.
+  /// On rank 0: seconds that the slowest took between two changes of its step; 0: no bound has been sent. A
+  /// suspension of the job hardly counts.
   double secondsOfSlowest() const;
 
  private:
   void sendOwnStep();
   void sendBound();
 
+  double secondsSince(Clock::time_point begin) const { return secondsBetween(begin, _now()); }
+
   Mailbox& _mailbox;
   int _walkers;
   bool _walks;
   std::int64_t _step, _sent_step;
   std::int64_t _bound = std::numeric_limits<std::int64_t>::max();
-  Clock::time_point _sent_at = Clock::now(); ///< when this rank's step was sent
+  std::function<Clock::time_point()> _now;
+  Clock::time_point _sent_at = _now(); ///< when this rank's step was sent
   // Used by rank 0 only.
   std::map<int, std::int64_t> _steps; ///< by rank, as far as known
   std::int64_t _slowest;              ///< its step when the bound was sent
-  Clock::time_point _bound_sent_at = Clock::now();
-  double _interval = 0.0; ///< s
+  Clock::time_point _bound_sent_at = _now();
+  UsualTime _interval; ///< see secondsOfSlowest
 };
 
 } // namespace partita

@@ -90,7 +90,8 @@ bool RunControl::limitReached() const {
   if (_time_limit == 0) return false;
   // Leaves time until the slowest rank reaches the agreed step, and time to write: a checkpoint that the
   // scheduler kills is lost.
-  const double gap = std::max({between_checks, _gap, secondsSince(_measured), _pace.secondsOfSlowest()});
+  const double own_gap = std::max(_gap.last(), _gap.counted(secondsSince(_measured)));
+  const double gap = std::max({between_checks, own_gap, _pace.secondsOfSlowest()});
   const double writes = _checkpointer.busy() ? 2.5 : 1.5;
   const double reserve = 3.0 * gap + writes * _checkpointer.expectedSeconds();
   return secondsSince(program_start) + reserve >= static_cast<double>(_time_limit);
@@ -125,7 +126,7 @@ Wishes RunControl::newWishes() {
 void RunControl::measure() {
   const double seconds = secondsSince(_measured);
   if (seconds < between_checks) return;
-  _gap = seconds;
+  _gap.measured(seconds);
   _measured = Clock::now();
 }
 

@@ -6,6 +6,7 @@
 #include "partita/train/checkpointer.hpp"
 #include "partita/train/pace.hpp"
 #include "partita/train/restart.hpp"
+#include "partita/train/usual_time.hpp"
 
 #include <optional>
 
@@ -65,7 +66,7 @@ class RunControl : public StepControl {
   bool _first_step = true;             ///< of this process
   StopCode _reported_stop = none;
   Clock::time_point _checked, _measured = Clock::now();
-  double _gap = 0.0; ///< s: duration of as many steps as take a quarter of a second, at least one
+  UsualTime _gap; ///< duration of as many steps as take a quarter of a second, at least one
   std::string _stop_reason;
   BeforeDivergence _before_divergence;
 };

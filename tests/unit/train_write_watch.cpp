@@ -26,13 +26,14 @@ class TimedWatch {
     for (int i = 0; i < 10 * seconds; ++i) {
       work();
       if (_watch.stalled()) return true;
-      _now += std::chrono::milliseconds(100);
+      _now += 0.1;
     }
     return false;
   }
+  void suspend(double seconds) { _now += seconds; }
 
  private:
-  Clock::time_point _now;
+  double _now = 0.0;
   WriteWatch _watch;
 };
 
@@ -57,6 +58,15 @@ TEST_CASE("Writing may take long, as long as other ranks write, even if the size
     std::ofstream(file) << ++count % 10;
     std::filesystem::last_write_time(file, std::filesystem::file_time_type(std::chrono::seconds(count)));
   }));
+  CHECK(watch.stallsWithin(30, nothing));
+}
+
+TEST_CASE("Writing does not stall because the whole job was suspended", "[train]") {
+  const ScratchFolder folder;
+  TimedWatch watch(folder.write("file.h5", "all that there will be"), patience);
+  CHECK_FALSE(watch.stallsWithin(1, nothing));
+  watch.suspend(36000.0);
+  CHECK_FALSE(watch.stallsWithin(1, nothing));
   CHECK(watch.stallsWithin(30, nothing));
 }
 

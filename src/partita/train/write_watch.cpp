@@ -32,13 +32,13 @@ struct WriteWatch::File {
   std::atomic<bool> busy{false};
 };
 
-WriteWatch::WriteWatch(const std::string& file, std::int64_t patience, std::function<Clock::time_point()> now)
-    : _patience(static_cast<double>(patience)), _now(std::move(now)), _file(std::make_shared<File>(file)),
-      _progress(bytes_written) {}
+WriteWatch::WriteWatch(const std::string& file, std::int64_t patience, std::function<double()> clock)
+    : _patience(static_cast<double>(patience)), _between(0.25 * _patience), _time(std::move(clock)),
+      _file(std::make_shared<File>(file)), _progress(bytes_written) {}
 
 /// In a thread, because the question about a file may hang like the file itself.
 void WriteWatch::lookAtFile() {
-  _looked = _now();
+  _looked = now();
   if (_file->busy.exchange(true)) return;
   if (_thread == nullptr) _thread = std::make_unique<BackgroundThread>(true);
   _thread->submit([file = _file] { file->look(); });
@@ -48,20 +48,19 @@ double WriteWatch::secondsWithoutProgress() {
   const std::int64_t progress = bytes_written + _file->changes;
   if (progress != _progress) {
     _progress = progress;
-    _moved = _now();
+    _moved = now();
   }
-  return secondsSince(_moved);
+  return now() - _moved;
 }
 
 /// If this process was halted, its last look is old: one more decides, which may hang like the file itself.
 bool WriteWatch::stalled() {
   if (_patience == 0.0) return false;
-  const double between = 0.25 * _patience; // looks: many ranks ask one file system
-  if (secondsSince(_looked) > between) lookAtFile();
+  if (now() - _looked > _between) lookAtFile();
   if (secondsWithoutProgress() <= _patience) return false;
   lookAtFile();
-  const auto begin = _now();
-  while (_file->busy && secondsSince(begin) < between) idleBriefly();
+  const double begin = now();
+  while (_file->busy && now() - begin < _between) idleBriefly();
   return secondsWithoutProgress() > _patience;
 }
 

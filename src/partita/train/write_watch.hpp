@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/core/asynchronous.hpp"
-#include "partita/core/clock.hpp"
+#include "partita/core/watched_time.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -13,12 +13,13 @@ namespace partita {
 
 /// Notices that a run file, which all ranks write together in other threads, makes no progress, as on a file
 /// system that hangs: HDF5 itself would wait forever. A rank that has written its own part waits for the
-/// others, so the file counts as well: it changes while any rank writes.
+/// others, so the file counts as well: it changes while any rank writes. While the batch system suspends the
+/// job, nobody writes: of a time without a look, only a part counts.
 class WriteWatch {
  public:
-  /// `file`: the file being written. `patience`: seconds without progress; 0: any number. `now`: the clock.
-  WriteWatch(const std::string& file, std::int64_t patience,
-             std::function<Clock::time_point()> now = Clock::now);
+  /// `file`: the file being written. `patience`: seconds without progress; 0: any number. `clock`: the
+  /// seconds since the construction; empty: those of the system.
+  WriteWatch(const std::string& file, std::int64_t patience, std::function<double()> clock = {});
 
   /// To be called again and again while this thread waits. Returns whether this rank has written nothing and
   /// the file has not changed for the patience of the watch.
@@ -29,14 +30,14 @@ class WriteWatch {
   void lookAtFile();
   double secondsWithoutProgress();
 
-  double secondsSince(Clock::time_point begin) const { return secondsBetween(begin, _now()); }
+  double now() { return _time.look(_between); }
 
-  double _patience;
-  std::function<Clock::time_point()> _now;
+  double _patience, _between; ///< s; looks at the file are `_between` apart, because many ranks ask
+  WatchedTime _time;
   std::shared_ptr<File> _file;
   std::unique_ptr<BackgroundThread> _thread; ///< looks at the file; null before the first look
   std::int64_t _progress;
-  Clock::time_point _moved = _now(), _looked = _moved;
+  double _moved = 0.0, _looked = 0.0; ///< s
 };
 
 } // namespace partita

@@ -231,6 +231,11 @@ TEST_CASE("A worker is not late because the whole job was suspended", "[hogbatch
   CHECK(after > 8.0 * between_looks);
   CHECK(after < 5.0);                                     // the shortest time after which a worker is late
   CHECK(waitedAfter(40) == after + 40.0 * between_looks); // a worker that hangs is noticed nevertheless
+  constexpr double batch = 5.0;
+  orders.answered(0, batch);
+  CHECK(orders[0].longest == batch);
+  orders.answered(0, 1000.0 + batch); // this one was suspended
+  CHECK(orders[0].longest == orders.waited(0));
   mailbox.close();
 }
 

@@ -219,7 +219,7 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
     own.failed = true;
     return drop(worker, "its loss is not finite");
   }
-  own.longest = std::max(0.9 * own.longest, result.seconds); // slow batches are gradually forgotten
+  _orders.answered(worker, result.seconds);
   if (result.kind == WorkOrder::Kind::train && !own.orders.front().applies) {
     own.result = result;
     return _orders.sendApply(worker);

@@ -50,6 +50,11 @@ void OrderBook::send(std::size_t worker) {
   own.unsent.clear();
 }
 
+void OrderBook::answered(std::size_t worker, double seconds) {
+  double& longest = _workers[worker].longest;
+  longest = std::max(0.9 * longest, std::min(seconds, waited(worker)));
+}
+
 double OrderBook::now() {
   constexpr double longest_gap = 1.0; // s: the coordinator looks many times as often while it waits
   return _time.look(longest_gap);

@@ -66,6 +66,9 @@ class OrderBook {
   /// Seconds since orders to train were sent to this worker. What passes without a call of this function
   /// hardly counts: if the whole job was suspended, the worker could not answer either.
   double waited(std::size_t worker) { return now() - _workers[worker].since; }
+  /// The worker has carried out an order, in these seconds of its own clock. If it has no others, a
+  /// suspension hardly counts. Slow batches are gradually forgotten.
+  void answered(std::size_t worker, double seconds);
   /// Completes the result of an order to apply with the result of its gradient.
   WorkResult applied(std::size_t worker, const WorkResult& result);
   /// The worker has finished its oldest batch.

@@ -255,6 +255,34 @@ TEST_CASE("A convolution adds the bias of its channels, and leaves out what is n
   }
 }
 
+/// Those of a library may make 0 of NaN.
+TEST_CASE("Kernels of our own that leave out what is negative keep NaN", "[kernels]") {
+  static bool ours = false;
+  Kokkos::Tools::Experimental::set_push_region_callback([](const char* name) {
+    for (const std::string kernel : {"partita::winograd::forward", "partita::narrow::forward"})
+      ours = ours || name == kernel;
+  });
+  for (const Case& c : cases()) {
+    const ConvolutionPlan plan = planOf(c);
+    Values shifts = normals(plan.out_channels, 5);
+    shifts.back() = std::numeric_limits<double>::quiet_NaN();
+    const Vector bias = vectorOf(shifts);
+    ours = false;
+    const Values out = computed(plan, c.rows, operandsOf(plan, c.rows, Precision::single), Precision::single,
+                                {bias.data(), true})
+                           .out;
+    if (!ours) continue;
+    INFO(toText(c.in) << " to " << c.channels);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::size_t channel = i / size(plan.windows.outPlaces()) % shifts.size();
+      wrong += std::isnan(out[i]) == (channel + 1 == shifts.size()) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  }
+  Kokkos::Tools::Experimental::set_push_region_callback(nullptr);
+}
+
 TEST_CASE("Windows that see only padding have no sum and no gradients", "[kernels]") {
   const Case outside{{16, 1, 9, 8}, 16, {{1, 3, 3}}, {{1, 1, 1}}, {{3, 1, 1}}};
   const ConvolutionPlan plan = planOf(outside);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -248,6 +249,20 @@ TEST_CASE("An epilogue adds the bias and clears negative values, after everythin
       }
     }
   }
+}
+
+/// Where the epilogue is ours: that of a library may make 0 of NaN.
+TEST_CASE("An epilogue that clears negative values keeps NaN", "[nn]") {
+  if (!device_is_host) return;
+  constexpr std::int64_t m = 3, n = 5, k = 7; // too small for oneDNN
+  Values shift = normals(n, 4);
+  shift[2] = std::numeric_limits<double>::quiet_NaN();
+  const Vector bias = vectorOf(shift);
+  const Matrix c = makeMatrix("partita::test::c", m, n);
+  gemm(space, Op::none, Op::none, Real(1), matrixOf(m, k, normals(m * k, 1)),
+       matrixOf(k, n, normals(k * n, 2)), Real(0), c, {bias.data(), true});
+  const Values found = valuesOf(c);
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::isnan(found[i]) == (i % n == 2));
 }
 
 TEST_CASE("The result of a product with an epilogue may be 16-bit", "[half]") {

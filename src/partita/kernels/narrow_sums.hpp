@@ -73,11 +73,12 @@ struct Sums {
       last += half * what.last;
     }
   }
+  /// NaN stays NaN.
   KOKKOS_FORCEINLINE_FUNCTION void dropNegative() {
     const auto none = Wide::all(0);
     PARTITA_UNROLL
-    for (std::int64_t i = 0; i < full; ++i) wide[i] = wide[i] > none ? wide[i] : none;
-    if constexpr (rest) last = last > Half::all(0) ? last : Half::all(0);
+    for (std::int64_t i = 0; i < full; ++i) wide[i] = wide[i] <= none ? none : wide[i];
+    if constexpr (rest) last = last <= Half::all(0) ? Half::all(0) : last;
   }
 };
 

@@ -99,7 +99,7 @@ struct ApplyEpilogue {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
     Stored& value = c[i * stride + j];
     const Real z = toReal(value) + (bias != nullptr ? toReal(bias[j]) : Real(0));
-    value = fromReal<Stored>(!relu || z > 0 ? z : Real(0));
+    value = fromReal<Stored>(relu && z <= 0 ? Real(0) : z); // NaN stays NaN
   }
 };
 

@@ -148,7 +148,7 @@ struct Multiply {
           [&](int z, int y, int x) { return L::load(products[pointAt(z, y, x)][index] + o); },
           [&](int z, int y, int x, auto value) {
             value += shift;
-            if (relu) value = value > L::all(0) ? value : L::all(0);
+            if (relu) value = value <= L::all(0) ? L::all(0) : value; // NaN stays NaN
             Real* to = at[(z * 2 + y) * 2 + x];
             if (to != nullptr) L::store(to + o, value);
           });

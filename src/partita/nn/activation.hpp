@@ -16,9 +16,10 @@ struct Identity {
   KOKKOS_INLINE_FUNCTION Real derivative(Real, Real) const { return Real(1); }
 };
 
+/// NaN stays NaN: it must not disappear. -0 becomes 0.
 struct Relu {
   static constexpr bool needs_argument = false;
-  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z > 0 ? z : Real(0); }
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z <= 0 ? Real(0) : z; }
   KOKKOS_INLINE_FUNCTION Real derivative(Real, Real y) const { return y > 0 ? Real(1) : Real(0); }
 };
 

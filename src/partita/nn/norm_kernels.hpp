@@ -76,7 +76,7 @@ struct ChannelMoments {
         [=](std::int64_t channel, const TwoValues& sums) {
           const Real apart = sums.first / count, squares_about = sums.second - sums.first * apart;
           middle[channel] = toReal(x[channel]) + apart;
-          total[channel] = squares_about > 0 ? squares_about : Real(0);
+          total[channel] = squares_about <= 0 ? Real(0) : squares_about; // NaN stays NaN
         });
   }
 };

@@ -117,6 +117,22 @@ TEST_CASE("Huge logits of one part give no infinities", "[parts][loss]") {
   CHECK(divided.gradient == DividedBatch::columns(whole.gradient, batch.own()));
 }
 
+TEST_CASE("A divided loss of large logits that lie close together is that of one rank", "[parts][loss]") {
+  for (const double level : {1e4, -1e4}) {
+    Values logits = normals(rows * classes, 5);
+    for (double& logit : logits) logit += level;
+    for (const double smoothing : {0.0, 0.2}) {
+      for (const bool soft : {false, true}) {
+        INFO(level << ", " << smoothing << (soft ? ", soft targets" : ""));
+        DividedBatch batch(smoothing, soft);
+        const auto whole = batch.whole(logits), divided = batch.divided(logits);
+        CHECK(divided.sums.loss == Approx(whole.sums.loss).epsilon(1e-6));
+        CHECK(divided.sums.correct == whole.sums.correct);
+      }
+    }
+  }
+}
+
 TEST_CASE("The gradient of a divided loss is that of differences", "[parts][loss]") {
   const Values logits = normals(rows * classes, 4);
   for (const bool soft : {false, true}) {

@@ -8,10 +8,17 @@ namespace partita {
 
 namespace {
 
-/// What a part knows of a label. Products are sum over its classes of target x logit, for the target
-/// (1 - smoothing) (class or distribution) + smoothing / classes.
+/// What a part knows of a label: its largest logit, and sums over its classes, for the target
+/// (1 - smoothing) (class or distribution) + smoothing / classes. Logits count from the largest one, since
+/// little would be left of the difference of their sums if they are large.
 struct ClassSums {
-  Real largest, exponentials, product, hit;
+  Real largest;
+  Real exponentials; ///< of logits; negative if the largest one belongs to the class of the label
+  Real product;      ///< of target x logit
+  Real mass;         ///< of target
+
+  KOKKOS_INLINE_FUNCTION Real sum() const { return exponentials < 0 ? -exponentials : exponentials; }
+  KOKKOS_INLINE_FUNCTION bool hits() const { return exponentials < 0; }
 };
 static_assert(sizeof(ClassSums) == ClassParts::statistics * sizeof(Real));
 
@@ -43,7 +50,7 @@ struct OwnClassSums {
     std::int64_t best = 0;
     for (std::int64_t c = 1; c < count; ++c) best = z[c] > z[best] ? c : best;
     const Real largest = z[best];
-    Real sum = 0, product = 0;
+    Real sum = 0, product = 0, mass = 0;
     if (grad.size() > 0) {
       Real* g = &grad(i, 0);
       PARTITA_INDEPENDENT
@@ -53,12 +60,18 @@ struct OwnClassSums {
       for (std::int64_t c = 0; c < count; ++c) sum += rowExp(z[c] - largest);
     }
     if (target.distribution.size() > 0 || target.smoothing > 0) {
-      for (std::int64_t c = 0; c < count; ++c) product += target.at(i, c) * z[c];
+      for (std::int64_t c = 0; c < count; ++c) {
+        product += target.at(i, c) * (z[c] - largest);
+        mass += target.at(i, c);
+      }
     } else {
       const std::int64_t own = target.classes(i) - target.first;
-      if (own >= 0 && own < count) product = z[own];
+      if (own >= 0 && own < count) {
+        product = z[own] - largest;
+        mass = 1;
+      }
     }
-    sums[i] = {largest, sum, product, target.classes(i) == target.first + best ? Real(1) : Real(0)};
+    sums[i] = {largest, target.classes(i) == target.first + best ? -sum : sum, product, mass};
   }
 };
 
@@ -79,12 +92,13 @@ struct AllClassSums {
     const Real largest = of(best, i).largest;
     Real sum = 0, product = 0;
     for (int part = 0; part < parts; ++part) {
-      sum += of(part, i).exponentials * rowExp(of(part, i).largest - largest);
-      product += of(part, i).product;
+      const Real below = of(part, i).largest - largest;
+      sum += of(part, i).sum() * rowExp(below);
+      product += of(part, i).product + of(part, i).mass * below;
     }
-    const Real loss = log(sum) - (product - largest);
+    const Real loss = log(sum) - product;
     per_row(i, 0) = loss;
-    per_row(i, 1) = of(best, i).hit;
+    per_row(i, 1) = of(best, i).hits() ? Real(1) : Real(0);
     if (grad.size() > 0) learn(i, rowExp(of(own, i).largest - largest) / sum + (loss - loss)); // perhaps NaN
   }
 

@@ -157,6 +157,30 @@ with h5py.File(sys.argv[1], "r+") as file:
                     self.assertRefused(run("train", self.deck, "training/batch=80", "-r", crafted), crafted,
                                        "'/state' is inconsistent")
 
+    NOT_A_NUMBER = """import sys, h5py, zlib
+with h5py.File(sys.argv[1], "r+") as file:
+    values = file["parameters/layer0.dense/weight"]
+    values[0, 0] = float("nan")
+    values.attrs.modify("crc32", zlib.crc32(values[...].tobytes()))
+"""
+
+    def test_parameter_that_is_not_a_number(self):
+        """A unit whose sum is NaN must not look like one that is never active, whoever computes its ReLU."""
+        if subprocess.run([self.PYTHON, "-c", "import h5py"], capture_output=True).returncode != 0:
+            self.skipTest("there is no h5py")
+        for ranks, overrides in ((1, ["strategy/kind=joint"]), (2, ["strategy/kind=joint", "strategy/replicas=2"]),
+                                 (1, ["strategy/input=relay"]), (2, ["strategy/input=relay"]),
+                                 (2, ["strategy/kind=pipeline"])):
+            with self.subTest(ranks=ranks, overrides=overrides):
+                kept = self.folder / f"{ranks} {overrides[0].rpartition('=')[2]}"
+                train(kept, self.deck, *overrides, "checkpoint/every=15", ranks=ranks)
+                first = checkpoints(kept)[15]
+                subprocess.run([self.PYTHON, "-c", self.NOT_A_NUMBER, first], check=True)
+                for place in ([], ["-d", kept.with_name(kept.name + " again")]):
+                    result = run("train", self.deck, *overrides, "-r", first, *place, ranks=ranks)
+                    self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                    self.assertRegex(result.stderr, "stage [12]: ('/parameters/layer0.dense/weight'|the loss) is not finite a")
+
 
 def add_variant(name):
     setattr(Restart, "test_" + re.sub(r"\W+", "_", name), lambda self: self.check(name))

@@ -1,4 +1,6 @@
+#include "partita/io/stage_tensors.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/strategy/divergence.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 
 #include <cmath>
@@ -14,6 +16,8 @@ namespace partita::test::strategy_precision {
 /// Training steps of one stage in each precision, with gradients that initially exceed the range of fp16.
 
 namespace {
+
+using Catch::Matchers::ContainsSubstring;
 
 constexpr DefaultSpace space;
 constexpr std::int64_t inputs = 30, classes = 5, batch = 4, steps = 30;
@@ -178,6 +182,43 @@ TEST_CASE("A loss scale that a step doubles does not change that step", "[strate
     CHECK(doubled.trainer.updater().lossScale().value == 8192.0);
     CHECK(constant.masters() != before);
     CHECK(doubled.masters() == constant.masters());
+  }
+}
+
+TEST_CASE("A NaN in a hidden layer is seen in the loss, in spite of ReLU", "[strategy]") {
+  if (!device_is_host) return; // their libraries may make 0 of NaN, and the loss is seen later
+  Trainer trainer(Precision::single, denseNetwork({24, 20}, Activation::relu));
+  trainer.step(1.0, 1);
+  std::vector<Real> masters = trainer.masters();
+  masters.front() = std::numeric_limits<Real>::quiet_NaN();
+  trainer.model.stages.front()->stage.setParameters(space, masters.data());
+  CHECK_THROWS_WITH(trainer.step(1.0, 2), ContainsSubstring("the loss is not finite at step 2; ") &&
+                                              ContainsSubstring("the parameters of layer0.dense"));
+}
+
+TEST_CASE("A parameter or statistic that is not finite is found, and named", "[strategy]") {
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    Trainer trainer(precision, withBatchNorm());
+    const LocalStage& local = *trainer.model.stages.front();
+    CHECK_NOTHROW(failIfNotFinite(space, local, 7));
+    for (const double bad :
+         {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+      const auto check = [&](const std::string& kind, const StoredVector& stored) {
+        const std::vector<Real> before = stored.values(space);
+        for (const StageTensor& tensor : tensorsOf(local.stage, kind)) {
+          std::vector<Real> values = before;
+          values[static_cast<std::size_t>(tensor.offset + tensor.size - 1)] = static_cast<Real>(bad);
+          stored.copyIn(space, values.data());
+          CHECK_THROWS_WITH(failIfNotFinite(space, local, 7),
+                            ContainsSubstring("stage 1: '/" + kind + "/" + tensor.layer + "/" + tensor.name +
+                                              "' is not finite after 7 steps"));
+        }
+        stored.copyIn(space, before.data());
+      };
+      check(parameters_kind, local.stage.masters());
+      check(statistics_kind, StoredVector(local.stage.statistics()));
+    }
+    CHECK_NOTHROW(failIfNotFinite(space, local, 7));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "partita/strategy/divergence.hpp"
 
 #include "partita/core/error.hpp"
+#include "partita/io/stage_tensors.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -80,6 +81,42 @@ void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& t
                  "; the first values that are not finite: " + firstBadPlace(local, tape, in) +
                  " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "
                  "earlier steps, if there are any, are kept)");
+}
+
+namespace {
+
+struct CountBad {
+  const Real* values;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t& bad) const {
+    bad += values[i] - values[i] == 0 ? 0 : 1;
+  }
+};
+
+bool allFinite(const ExecSpace& space, const StoredVector& stored, const StageTensor& tensor) {
+  if (stored.offloaded())
+    return allFinite(stored.onHost() + tensor.offset, static_cast<std::size_t>(tensor.size));
+  std::int64_t bad = 0;
+  Kokkos::parallel_reduce("partita::failIfNotFinite", Range(space, 0, tensor.size),
+                          CountBad{stored.device().data() + tensor.offset}, bad);
+  return bad == 0;
+}
+
+} // namespace
+
+void failIfNotFinite(const ExecSpace& space, const LocalStage& local, std::int64_t step) {
+  const auto check = [&](const std::string& kind, const StoredVector& values) {
+    for (const StageTensor& tensor : tensorsOf(local.stage, kind)) {
+      if (allFinite(space, values, tensor)) continue;
+      BeforeDivergence::happen();
+      throw RunError("stage " + std::to_string(local.index() + 1) + ": '/" + kind + "/" + tensor.layer + "/" +
+                     tensor.name + "' is not finite after " + std::to_string(step) +
+                     " steps (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; "
+                     "checkpoints of earlier steps, if there are any, are kept)");
+    }
+  };
+  fence(space, "partita::failIfNotFinite"); // the host reads what is offloaded
+  check(parameters_kind, local.stage.masters());
+  check(statistics_kind, StoredVector(local.stage.statistics()));
 }
 
 } // namespace partita

@@ -21,7 +21,8 @@ class Checkpointer {
   Checkpointer& operator=(const Checkpointer&) = delete;
 
   /// Copies the state at `position` and begins to write it; first waits for the previous checkpoint if that
-  /// is still being written. Collective. Throws RunError if a loss is not finite.
+  /// is still being written. Collective. Throws RunError if a loss, a parameter
+  /// or a running statistic is not finite.
   void take(const ExecSpace& space, const Position& position, const std::vector<StageUpdater*>& updaters);
   /// See StepControl::keepNumbers.
   void keepNumbers(const std::vector<double>& numbers) { _numbers = numbers; }
@@ -57,6 +58,7 @@ class Checkpointer {
   CheckpointedRun _run;
   std::shared_ptr<const Communicator> _comm; ///< used by the writing thread
   RunSnapshot _snapshot;
+  bool _writes;                        ///< does this replica have values that no other one has in its place?
   std::shared_ptr<CheckpointJob> _job; ///< under way
   std::vector<double> _numbers;        ///< of the strategy
   std::string _partial;                ///< file of the last checkpoint, until rank 0 names it

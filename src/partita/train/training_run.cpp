@@ -8,6 +8,7 @@
 #include "partita/core/region.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/divergence.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
@@ -16,6 +17,7 @@
 #include "partita/train/run_control.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace partita {
 
@@ -163,13 +165,17 @@ Outcome endEarly(const Communicator& world, const BegunRun& run, TrainingParts& 
   return reportStop(run.setup.config, parts.control, parts.checkpointer, directory, kept);
 }
 
-/// Evaluates the trained network. Collective.
+/// Evaluates the trained network. Collective. Throws RunError if its parameters are not finite.
 Summary summaryOf(const ExecSpace& space, const Communicator& world, BegunRun& run,
                   const TrainingParts& parts, const Banner& banner, const std::optional<StepCost>& measured) {
   Setup& setup = run.setup;
   const DataSets& sets = setup.plans.sets;
+  if (setup.grid.replica() == 0) // the results are those of this one
+    for (const auto& stage : setup.stages) failIfNotFinite(space, *stage, run.length.total());
   Summary summary;
   summary.evaluation = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test);
+  if (world.rank() == 0 && sets.test.size() > 0 && !std::isfinite(summary.evaluation.loss.back()))
+    Log::warning("the loss on the test set is not finite");
   summary.parameters_hash = broadcast(world, hashParameters(setup.grid, setup.stagePointers<const Stage*>()),
                                       setup.plans.grid.first_rank);
   summary.times = parts.clock.times();

@@ -2,6 +2,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
 #include "partita/config/number_words.hpp"
+#include "partita/config/row_reader.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/toml_tree.hpp"
 #include "partita/core/clock.hpp"
@@ -19,7 +20,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <sstream>
 
 #include "commands.hpp"
 #include "plan_task.hpp"
@@ -30,8 +30,7 @@ namespace partita {
 
 namespace {
 
-/// The first line of a state begins with it.
-const std::string state_format = "partita search 2 ";
+const RowFormat state_format{"partita search", 2, "the state of a search", "a row of a search"};
 
 constexpr std::uint64_t most_model_bytes = 1 << 20;
 
@@ -111,9 +110,9 @@ Assignment assignmentOf(const std::string& path) {
 /// The rows that are known, in a file that a later call continues from.
 class StateFile {
  public:
-  StateFile(std::string path, const std::vector<std::string>& inputs, std::string hash, std::size_t rows,
-            std::size_t width)
-      : _path(std::move(path)), _first(state_format + std::move(hash)), _rows(rows), _width(width) {
+  StateFile(std::string path, const std::vector<std::string>& inputs, const std::string& hash,
+            std::size_t rows, std::size_t width)
+      : _path(std::move(path)), _first(state_format.mark() + " " + hash), _rows(rows), _width(width) {
     if (_path.empty()) return;
     refuseOutput(_path, inputs);
     readStored();
@@ -146,18 +145,11 @@ class StateFile {
   }
 
   void read(const std::string& text) {
-    std::istringstream lines(text);
-    std::string line;
-    if (!std::getline(lines, line) || line.rfind(state_format, 0) != 0)
-      throw UserError(_path + ": is not the state of a search");
-    if (line != _first)
+    RowReader reader(text, _path, state_format);
+    if (reader.first() != _first)
       throw UserError(_path + ": is the state of another search; the specification, a model, the shape of "
                               "its data or the program has changed since");
-    for (int number = 2; std::getline(lines, line); ++number) {
-      if (lines.eof()) break; // a row that was cut off is computed again
-      if (!readRow(line))
-        throw UserError(_path + ":" + std::to_string(number) + ": is not a row of a search");
-    }
+    reader.readRows([&](const std::string& row) { return readRow(row); });
   }
 
   /// Returns whether a line is a row: an index, finite numbers, as many as the answers need, and a check

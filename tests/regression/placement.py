@@ -154,9 +154,15 @@ class Schedules(Case):
         self.assertDone(second)
         self.assertEqual(second.stdout, first.stdout)
         self.assertEqual(file.read_text(), content)
-        for damaged in (content.replace("0x", "0x1", 1), content[:-9]):  # another time, and a line that was cut off
+        for damaged in (content.replace("0x", "0x1", 1), content[:-9] + "\n"):  # another time, and fewer digits
             file.write_text(damaged)
             self.assertRefused(run("plan", "schedule", task, "--cache", file), f"{file.name}:", "is not a schedule")
+        for kept in (-9, -1):  # a last row without its end is computed again
+            file.write_text(content[:kept])
+            again = run("plan", "schedule", task, "--cache", file, "--json", "-")
+            self.assertDone(again)
+            self.assertEqual(again.stdout, first.stdout)
+            self.assertEqual(file.read_text(), content)
         self.assertRefused(run("plan", "schedule", task, "--cache", task), "is also an input")
         nowhere = run("plan", "schedule", task, "--cache", self.folder / "nowhere" / "cache")
         self.assertRefused(nowhere, "cannot be written")

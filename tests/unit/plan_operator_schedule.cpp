@@ -377,13 +377,25 @@ TEST_CASE("Damaged files of schedules are refused with the line", "[plan][placem
                     good = withCheckWord(numbers) + "\n";
   REQUIRE(refusal(head + good) == "accepted");
   REQUIRE(refusal("").find("schedules: is not a file of schedules") == 0);
-  REQUIRE(refusal(head + good + good.substr(0, 30)) == "schedules:3: is not a schedule");
+  REQUIRE(refusal(head + good + good.substr(0, 30) + "\n") == "schedules:3: is not a schedule");
   for (const char* const bad :
        {"", "0a 0b", "x 0b 1 1 1 0 1 0 0 -1", "0a 0b 1 1 0", "0a 0b 1 1 99999999 0 1 0 0 -1",
         "0a 0b 1 1 1 0 nan 0 0 -1", "0a 0b 1 1 1 0 -1 0 0 -1", "0a 0b 1 1 1 0 1 2 0 -1",
         "0a 0b 1 1 1 0 1 0 -2 -1"})
     REQUIRE(refusal(head + withCheckWord(bad) + "\n") == "schedules:2: is not a schedule");
   REQUIRE(refusal(head + numbers + "\n") == "schedules:2: is not a schedule");
+}
+
+TEST_CASE("A last schedule that was cut off is left out of a cache", "[plan][placement]") {
+  const std::string head = "partita schedules 2\n", rest = " 0x1p+1 0x1p+1 1 0x0p+0 0x1p+1 0 0 -1",
+                    one = withCheckWord("0a 0b" + rest) + "\n", two = withCheckWord("0c 0d" + rest) + "\n";
+  for (const std::size_t kept : {std::size_t{5}, two.size() - 9, two.size() - 1}) {
+    INFO(kept);
+    ScheduleCache cache;
+    cache.read(head + one + two.substr(0, kept), "schedules");
+    REQUIRE(cache.size() == 1);
+    REQUIRE(cache.find({0x0a, 0x0b}));
+  }
 }
 
 TEST_CASE("Faults of schedules are seen", "[plan][placement]") {

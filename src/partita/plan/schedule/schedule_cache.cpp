@@ -1,18 +1,17 @@
 #include "partita/plan/schedule/schedule_cache.hpp"
 
 #include "partita/config/number_words.hpp"
+#include "partita/config/row_reader.hpp"
 #include "partita/config/text.hpp"
-#include "partita/config/user_error.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 
 namespace partita {
 
 namespace {
 
-const char* const first_line = "partita schedules 2";
+const RowFormat format{"partita schedules", 2, "a file of schedules", "a schedule"};
 
 /// Two hashes of the same words with different mixing (the finaliser of splitmix64).
 class Hash {
@@ -68,7 +67,7 @@ std::optional<OperatorSchedule> ScheduleCache::find(const Key& key) const {
 }
 
 std::string ScheduleCache::text() const {
-  std::string text = std::string(first_line) + "\n";
+  std::string text = format.mark() + "\n";
   for (const auto& [key, schedule] : _schedules) {
     std::string line = formatted("%016llx %016llx", static_cast<unsigned long long>(key[0]),
                                  static_cast<unsigned long long>(key[1])) +
@@ -84,12 +83,8 @@ std::string ScheduleCache::text() const {
 
 void ScheduleCache::read(const std::string& text, const std::string& name) {
   constexpr std::int64_t most_cores = 1 << 24, most_operators = 4096;
-  std::istringstream lines(text);
-  std::string line;
-  if (!std::getline(lines, line) || line != first_line)
-    throw UserError(name + ": is not a file of schedules; its first line must be '" + first_line + "'");
-  for (int number = 2; std::getline(lines, line); ++number) {
-    NumberWords words(line);
+  RowReader(text, name, format).readRows([&](const std::string& row) {
+    NumberWords words(row);
     Key key{};
     for (std::uint64_t& half : key) half = words.bits();
     OperatorSchedule schedule;
@@ -104,9 +99,10 @@ void ScheduleCache::read(const std::string& text, const std::string& name) {
       op.vector_core = static_cast<int>(words.integer(-1, most_cores));
       if (!words.good()) break;
     }
-    if (!words.checked()) throw UserError(name + ":" + std::to_string(number) + ": is not a schedule");
+    if (!words.checked()) return false;
     _schedules[key] = schedule;
-  }
+    return true;
+  });
 }
 
 } // namespace partita

@@ -28,8 +28,8 @@ class ScheduleCache {
 
   /// All schedules as text for a file; numbers are exact.
   std::string text() const;
-  /// Adds the schedules of such a text; `name` is the file in messages. Throws UserError with the
-  /// line.
+  /// Adds the schedules of such a text, except a last one that was cut off; `name` is the file in messages.
+  /// Throws UserError with the line.
   void read(const std::string& text, const std::string& name);
 
  private:

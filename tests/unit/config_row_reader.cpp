@@ -1,0 +1,60 @@
+#include "partita/config/row_reader.hpp"
+#include "partita/config/user_error.hpp"
+
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace partita::test::config_row_reader {
+
+namespace {
+
+const RowFormat format{"partita things", 2, "a file of things", "a thing"};
+
+/// The rows of a file, or why it is refused.
+std::vector<std::string> rowsOf(const std::string& text) {
+  std::vector<std::string> rows;
+  try {
+    RowReader reader(text, "file", format);
+    reader.readRows([&](const std::string& row) {
+      if (row != "bad") rows.push_back(row);
+      return row != "bad";
+    });
+  } catch (const UserError& error) {
+    return {error.what()};
+  }
+  return rows;
+}
+
+} // namespace
+
+TEST_CASE("A last row that was cut off is left out", "[config]") {
+  using Rows = std::vector<std::string>;
+  CHECK(rowsOf("partita things 2\na\nb\n") == Rows{"a", "b"});
+  CHECK(rowsOf("partita things 2\na\nb") == Rows{"a"});
+  CHECK(rowsOf("partita things 2\na\nbad") == Rows{"a"});
+  CHECK(rowsOf("partita things 2\na\nbad\n") == Rows{"file:3: is not a thing"});
+  CHECK(rowsOf("partita things 2 hash\n").empty());
+  CHECK(rowsOf("partita things 2").empty());
+}
+
+TEST_CASE("A file of another version or of another kind is refused", "[config]") {
+  const std::string must = "; its first line must begin with 'partita things 2'";
+  for (const char* const first :
+       {"partita things 1", "partita things 1 hash", "partita things 22", "partita things"}) {
+    INFO(first);
+    CHECK(rowsOf(std::string(first) + "\na\n").front() ==
+          "file: is not a file of things of this version" + must);
+  }
+  for (const char* const first : {"", "partita", "partita thin", "partita others 2", "[deck]"}) {
+    INFO(first);
+    CHECK(rowsOf(std::string(first) + "\na\n").front() == "file: is not a file of things" + must);
+  }
+}
+
+TEST_CASE("The first line may say more than the format", "[config]") {
+  CHECK(RowReader("partita things 2 hash\n", "file", format).first() == "partita things 2 hash");
+}
+
+} // namespace partita::test::config_row_reader

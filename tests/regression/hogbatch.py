@@ -427,6 +427,24 @@ class Workers(RunOfWorkers):
         self.train(*tolerant, f"run/epochs={epochs}", "-r", "latest")
         self.assertEachOnce(self.decisions(), 600, epochs)
 
+    def test_no_room_for_the_model(self):
+        """It is known before MPI makes the memory, or MPI says so."""
+        full = self.folder / "checkpoints"
+        full.mkdir()
+        words = "partita: the shared memory that this strategy needs: "
+        result = run("train", self.deck, *WORKERS, ranks=3, environment=support.with_fault("window:0:0"))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(len(complaints(result)), 1, result.stderr)
+        self.assertRegex(complaints(result)[0], r"rank 0: the shared memory that this strategy needs: [\d.]+ kB in /dev/shm; "
+                         "MPI_Win_allocate_shared failed: ")
+        if "Open MPI" not in run("info").stdout:
+            self.skipTest("only Open MPI lets its users choose the folder")
+        chosen = {**support.with_fault("space:0:1000"), "OMPI_MCA_osc_sm_backing_directory": str(full)}
+        result = run("train", self.deck, *WORKERS, ranks=3, environment=chosen)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(len(complaints(result)), 1, result.stderr)
+        self.assertRegex(complaints(result)[0], f"^{words}[\\d.]+ kB in {full}, but only 1(\\.00)? kB is free$")
+
     def test_impossible_roles(self):
         large = "{type='dense',units=50000}"
         norm = 'network/layers=[{type="dense",units=8},{type="batch-norm"},{type="dense"}]'

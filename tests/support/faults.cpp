@@ -6,8 +6,8 @@
 // cannot be read); `table` (nor can tables after their first block); `count` (no call fails; at its end the
 // rank prints how many sums over ranks it has started); `order` (no call fails; the process prints each file
 // that is renamed, and whether its contents were synchronised before); `quota` (the system gives up rows of
-// tables, and says so once, when they are synchronised); or `space` (NUMBER bytes are free in folders named
-// "checkpoints").
+// tables, and says so once, when they are synchronised); `space` (NUMBER bytes are free in folders named
+// "checkpoints"); or `window` (the rank gets no memory that it could share with others).
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -178,6 +178,12 @@ extern "C" int statvfs(const char* path, struct statvfs* found) noexcept {
   if (result == 0 && std::strcmp(fault().kind, "space") == 0 && std::strstr(path, "checkpoints") != nullptr)
     found->f_bavail = static_cast<fsblkcnt_t>(fault().number), found->f_frsize = 1;
   return result;
+}
+
+extern "C" int MPI_Win_allocate_shared(MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, void* begin,
+                                       MPI_Win* window) {
+  if (std::strcmp(fault().kind, "window") == 0 && isOfRank(fault().rank)) return MPI_ERR_OTHER;
+  return PMPI_Win_allocate_shared(bytes, unit, info, comm, begin, window);
 }
 
 extern "C" int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,

@@ -3,9 +3,14 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <string>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 namespace partita {
 
@@ -21,10 +26,35 @@ Communicator sharingRanks(const Communicator& world) {
   return node.split(static_cast<int>(world.rank() / ranks), world.rank());
 }
 
+/// The folder in which the MPI library keeps windows that several ranks share; empty if it is not known.
+std::string windowFolder() {
+#ifdef OPEN_MPI
+  if (const char* const chosen = std::getenv("OMPI_MCA_osc_sm_backing_directory")) return chosen;
+#endif
+  const char* const usual = "/dev/shm";
+  return access(usual, W_OK) == 0 ? usual : "";
+}
+
+/// Some MPI libraries do not notice a lack of room, and the system would kill a rank that writes there.
+void requireRoom(std::int64_t bytes) {
+  const std::string folder = windowFolder();
+  struct statvfs disk {};
+  if (folder.empty() || statvfs(folder.c_str(), &disk) != 0) return; // the MPI library may report it
+  if (disk.f_blocks == 0) return;                                    // it has no limit of its own
+  const auto needed = static_cast<double>(bytes),
+             available = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  if (available < needed)
+    throw SystemError("the shared memory that this strategy needs: " + formatBytes(needed) + " in " + folder +
+                      ", but only " + formatBytes(available) + " is free");
+}
+
 } // namespace
 
 SharedWindow::SharedWindow(const Communicator& world, std::int64_t bytes)
     : _node(sharingRanks(world)), _bytes(bytes), _with_first(_node.minimum(world.rank()) == 0) {
+  collectively(world, [&] { // a single rank has memory of its own
+    if (_with_first && _node.rank() == 0 && _node.size() > 1) requireRoom(_bytes + alignment);
+  });
   if (_with_first) allocate();
   collectively(world, [&] {
     if (!_with_first) return;
@@ -41,8 +71,15 @@ SharedWindow::SharedWindow(const Communicator& world, std::int64_t bytes)
 void SharedWindow::allocate() {
   const bool first = _node.rank() == 0;
   void* own = nullptr;
-  PARTITA_MPI(MPI_Win_allocate_shared(first ? _bytes + alignment : 0, 1, MPI_INFO_NULL, _node.get(),
-                                      static_cast<void*>(&own), &_window));
+  const int error = MPI_Win_allocate_shared(first ? _bytes + alignment : 0, 1, MPI_INFO_NULL, _node.get(),
+                                            static_cast<void*>(&own), &_window);
+  if (error != MPI_SUCCESS) { // other ranks may still wait in this call: the job ends
+    const std::string folder = windowFolder();
+    const std::string place = folder.empty() ? "a folder of the MPI library" : folder;
+    throw SystemError("the shared memory that this strategy needs: " +
+                      formatBytes(static_cast<double>(_bytes + alignment)) + " in " + place + "; " +
+                      describeMpiError("MPI_Win_allocate_shared", error));
+  }
   MPI_Aint size = 0;
   int unit = 0;
   void* begin = nullptr;

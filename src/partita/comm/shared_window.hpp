@@ -8,8 +8,9 @@ namespace partita {
 /// on other nodes have none.
 class SharedWindow {
  public:
-  /// `bytes` of zeros, at a multiple of 128 bytes on every rank. Throws UserError if the MPI library cannot
-  /// share memory. Collective.
+  /// `bytes` of zeros, at a multiple of 128 bytes on every rank. Throws AgreedError if there is no room for
+  /// them or the MPI library cannot share memory, and SystemError on ranks where it reports a failure.
+  /// Collective.
   SharedWindow(const Communicator& world, std::int64_t bytes);
   /// Collective, unless an exception is the reason for the destruction.
   ~SharedWindow();

@@ -30,7 +30,7 @@ namespace partita {
 
 namespace {
 
-const RowFormat state_format{"partita search", 2, "the state of a search", "a row of a search"};
+const RowFormat state_format{"partita search", 2, "is not the state of a search", "is not a row of a search"};
 
 constexpr std::uint64_t most_model_bytes = 1 << 20;
 

@@ -20,7 +20,7 @@ SCRIPTS = [ROOT / "bootstrap", ROOT / "CMakeLists.txt", *sorted((ROOT / "scripts
 SAYS = re.compile(r"\b(?:UserError|AgreedError|RunError|Log::warning|Log::error|fail|failure|checkHdf5|checkedId<\w+>|check"
                   r"|error|errorAt|TomlError|SystemError|DamagedFile|ForeignFile|failFile|refuse|requireMemory|regularFileExists|fprintf|endJob"
                   r"|_actions\.(?:end|warn)|warnings\.(?:push|emplace)_back|messages\.push_back)\("
-                  r"|\bstd::string (?:failure|wrong|stopped|message) = |\breturn (?=\"OpenBLAS |\"the program was |\"Kokkos Kernels multiplies |\"the launcher |\"is empty|\"contains a|\"'\" \+ (?:text|name))")
+                  r"|\bstd::string (?:failure|wrong|stopped|message) = |\bRowFormat \w+\{|\breturn (?=\"OpenBLAS |\"the program was |\"Kokkos Kernels multiplies |\"the launcher |\"is empty|\"contains a|\"'\" \+ (?:text|name))")
 FOREIGN = ("is required", "excludes", "requires")  # of the library that reads command lines
 BEGINNINGS = ("command line: ", ", not a file", "it is closed, or the disk is full", "/\0no root")  # of messages that are found for themselves
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')

@@ -10,7 +10,7 @@ namespace partita::test::config_row_reader {
 
 namespace {
 
-const RowFormat format{"partita things", 2, "a file of things", "a thing"};
+const RowFormat format{"partita things", 2, "is not a file of things", "is not a thing"};
 
 /// The rows of a file, or why it is refused.
 std::vector<std::string> rowsOf(const std::string& text) {

@@ -19,15 +19,15 @@ RowReader::RowReader(const std::string& text, std::string file, RowFormat format
     : _lines(text), _file(std::move(file)), _format(std::move(format)) {
   std::getline(_lines, _first);
   if (beginsWith(_first, _format.mark())) return;
-  const std::string found = beginsWith(_first, _format.name) ? " of this version" : "";
-  throw UserError(_file + ": is not " + _format.kind + found + "; its first line must begin with '" +
+  const std::string version = beginsWith(_first, _format.name) ? " of this version" : "";
+  throw UserError(_file + ": " + _format.foreign + version + "; its first line must begin with '" +
                   _format.mark() + "'");
 }
 
 void RowReader::readRows(const std::function<bool(const std::string& row)>& read) {
   std::string line;
   for (int number = 2; std::getline(_lines, line) && !_lines.eof(); ++number)
-    if (!read(line)) throw UserError(_file + ":" + std::to_string(number) + ": is not " + _format.row);
+    if (!read(line)) throw UserError(_file + ":" + std::to_string(number) + ": " + _format.damaged);
 }
 
 } // namespace partita

@@ -11,7 +11,7 @@ namespace partita {
 
 namespace {
 
-const RowFormat format{"partita schedules", 2, "a file of schedules", "a schedule"};
+const RowFormat format{"partita schedules", 2, "is not a file of schedules", "is not a schedule"};
 
 /// Two hashes of the same words with different mixing (the finaliser of splitmix64).
 class Hash {

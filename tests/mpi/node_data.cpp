@@ -157,6 +157,7 @@ template <class Limit>
 void requireCopies(bool limited, const std::string& reason) {
   const DataSets own = loadData(glyphs(), 3, Need::everything);
   std::unique_ptr<Limit> limit;
+  Log::warning("there is another effect of this (" + reason + ")"); // must not hide the one about copies
   const std::size_t warnings = Log::warnings().size();
   DataSets sets;
   for (int turn = 0; turn < 2; ++turn) {

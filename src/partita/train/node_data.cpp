@@ -88,13 +88,12 @@ void warnOfCopies(const Communicator& world, const std::string& failure) {
   const std::int64_t nobody = world.size(),
                      first = world.minimum(failure.empty() ? nobody : std::int64_t{world.rank()});
   if (first == nobody) return;
-  const std::string reason = "(" + broadcast(world, failure, static_cast<int>(first)) + ")";
+  const std::string message = "the ranks of a node cannot share memory (" +
+                              broadcast(world, failure, static_cast<int>(first)) +
+                              "): each holds a copy of the data";
   const std::vector<std::string> known = Log::warnings();
-  const bool told = std::any_of(known.begin(), known.end(), [&](const std::string& warning) {
-    return warning.find(reason) != std::string::npos; // when the labels were loaded
-  });
-  if (!told)
-    Log::warning("the ranks of a node cannot share memory " + reason + ": each holds a copy of the data");
+  const bool told = std::find(known.begin(), known.end(), message) != known.end(); // with the labels
+  if (!told) Log::warning(message);
 }
 
 /// Gives all ranks of `sharing` what `fill` writes on the first one: in shared memory, otherwise in copies.

@@ -22,6 +22,9 @@ bool predictsWorkers(const PredictArguments& arguments) {
 
 void predictWorkers(const PredictArguments& arguments, const std::vector<std::int64_t>& ranks,
                     const Cluster& cluster, ResultFile& file) {
+  if (arguments.stages > 0 || arguments.parts > 0 || !arguments.scaling.empty())
+    throw UserError("command line: --stages, --parts and --scaling do not apply to workers of 'hogbatch'; "
+                    "--strategy shows other strategies, to which they do");
   const RunConfig config = loadDeck(arguments.deck, arguments.overrides);
   const CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
   warnWithoutWholeBatch(task.batch, task.samples);

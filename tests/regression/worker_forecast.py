@@ -79,6 +79,12 @@ class WorkerForecasts(support.RunTest):
         self.assertDone(table)
         self.assertIn("data ", table.stdout)
 
+    def test_options_of_other_strategies(self):
+        for option in (("--stages", 2), ("--parts", 2), ("--scaling", "weak")):
+            asked = ["plan", "predict", self.deck, *HOGBATCH, "--ranks", 4, *option]
+            self.assertRefused(run(*asked), "--stages, --parts and --scaling do not apply to workers of 'hogbatch'")
+            self.assertDone(run(*asked, "--strategy", "data"))
+
     def test_too_few_ranks(self):
         result = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 1)
         self.assertRefused(result, "needs at least 2 ranks")

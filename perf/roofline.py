@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "apps" / "plot"))
+from output_files import store
 from report_html import element
 from report_svg import Scale, path_of
 
@@ -95,7 +96,7 @@ def main():
     for row in rows:
         print(f"{row.name:24} {row.intensity:8.1f} FLOP/byte {row.rate:8.1f} GFLOP/s {100 * row.share:6.1f} % "
               f"of the roof ({NAMES[row.product]})")
-    Path(arguments.output).write_text(str(picture(rates, rows)) + "\n", encoding="utf-8")
+    store(f"{picture(rates, rows)}\n".encode(), arguments.output)
 
 
 if __name__ == "__main__":

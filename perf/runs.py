@@ -9,6 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "apps" / "plot"))
+from output_files import store
+
 QUIET = ("run/evaluate_every=0", "run/log_every=1000000")
 KERNEL = """
 import time
@@ -71,9 +74,9 @@ def noise(processes, repeats=12):
 
 
 def write_json(path, value):
+    """Writes the whole file or, after an error, nothing; without a path, nothing either."""
     if path:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1)
+        store(json.dumps(value, indent=1).encode(), path)
 
 
 def evaluations(folder):

@@ -8,7 +8,11 @@ which a machine that changes its speed within a turn disturbs less.
 import argparse
 import json
 import statistics
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "apps" / "plot"))
+from output_files import store
 
 
 def turns(folder, program, models="*", threads=1):
@@ -103,7 +107,7 @@ def main():
         return
     medians = show_speed(arguments.folder)
     if arguments.json:
-        arguments.json.write_text(json.dumps(medians, indent=1), encoding="utf-8")
+        store(json.dumps(medians, indent=1).encode(), arguments.json)
 
 
 if __name__ == "__main__":

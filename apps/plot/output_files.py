@@ -104,7 +104,14 @@ def write_to_descriptor(content, number, output):
 
 
 def write(content, output):
-    """Writes bytes beside the target and renames the file at the end, and prints its name."""
+    """Stores bytes and prints the name of the file, except on standard output, which then contains nothing else."""
+    store(content, output)
+    if descriptor_of(output) != STANDARD_OUTPUT:
+        print_name(output)
+
+
+def store(content, output):
+    """Writes bytes beside the target and renames the file at the end."""
     target, descriptor = os.path.realpath(output), descriptor_of(output)
     if descriptor is not None:
         write_to_descriptor(content, descriptor, output)
@@ -113,8 +120,6 @@ def write(content, output):
             file.write(content)
     else:
         replace(content, target)
-    if descriptor != STANDARD_OUTPUT:  # which then contains nothing else
-        print_name(output)
 
 
 def replace(content, target):

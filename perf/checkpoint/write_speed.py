@@ -8,7 +8,6 @@ virtual machine does not have to obtain them first. Prints the median of the rat
 writes checkpoints while training goes on, and prints the fraction of the write during which training stood still.
 """
 import argparse
-import json
 import os
 import re
 import statistics
@@ -16,6 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import runs
 
 DECK = """
 [run]
@@ -84,11 +86,9 @@ def main():
           f"{statistics.median(ratios):.2f} of dd (single calls {min(ratios):.2f} to {max(ratios):.2f})")
     print(f"  training paused for {100 * statistics.median(still):.1f} % of the write, "
           f"at most {100 * max(still):.1f} %, in {len(still)} writes")
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump([{"name": "checkpoint_rate", "value": statistics.median(rates), "unit": "B/s"},
-                       {"name": "checkpoint_of_dd", "value": statistics.median(ratios), "unit": "1"},
-                       {"name": "checkpoint_still", "value": statistics.median(still), "unit": "1"}], file, indent=1)
+    runs.write_json(arguments.json, [{"name": "checkpoint_rate", "value": statistics.median(rates), "unit": "B/s"},
+                                     {"name": "checkpoint_of_dd", "value": statistics.median(ratios), "unit": "1"},
+                                     {"name": "checkpoint_still", "value": statistics.median(still), "unit": "1"}])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "apps" / "plot"))
+from output_files import store
 from report_html import element
 from report_svg import Scale, path_of, widened
 
@@ -90,7 +91,7 @@ def main():
     for name, race in zip(arguments.races, races):
         if all(seconds is None for way in race["ways"] for seconds in way["seconds"]):
             sys.exit(f"{name}: no way reaches the loss")
-    Path(arguments.output).write_text(str(picture(races)) + "\n", encoding="utf-8")
+    store(f"{picture(races)}\n".encode(), arguments.output)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ float and with autocast to bf16, and single convolutions. The faster of the two 
 
 import argparse
 import functools
-import json
 import os
 import statistics
 import sys
@@ -19,7 +18,7 @@ try:
 except ImportError:
     sys.exit("train_conv.py: PyTorch is not installed; ./bootstrap bench makes an environment that has it")
 
-from train_mlp import ADAM_FORMS, halves
+from train_mlp import ADAM_FORMS, halves, write_json
 
 CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch, as in apps/partita/bench_layers.cpp
     ("conv5x5_1_20_28", (1, 28, 28), 20, 5, 1, 0, 128),
@@ -151,9 +150,7 @@ def main():
         formats = VOLUME_FORMATS if len(case[0]) == 4 else FORMATS
         fastest(name, {layout: functools.partial(convolution_pass, *case, order) for layout, order in formats.items()},
                 "forward and backward")
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=1)
+    write_json(arguments.json, results)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 with autocast to bf16 gpt256_b16_bf16), and the forward and backward pass of one attention layer (line attention256)."""
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -18,7 +17,7 @@ try:
 except ImportError:
     sys.exit("train_gpt.py: PyTorch is not installed; ./bootstrap bench makes an environment that has it")
 
-from train_mlp import halves
+from train_mlp import halves, write_json
 
 TOKENS, POSITIONS, WIDTH, HEADS, LAYERS, BATCH = 30, 128, 256, 4, 6, 16
 
@@ -112,9 +111,7 @@ def main():
     if "attention256".startswith(arguments.only):
         results["attention256"] = timed(attention_step(), arguments.seconds)
         print(f"attention256    {results['attention256']:9.3f} ms per step")
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump([{"name": name, "value": value, "unit": "ms"} for name, value in results.items()], file, indent=1)
+    write_json(arguments.json, [{"name": name, "value": value, "unit": "ms"} for name, value in results.items()])
 
 
 if __name__ == "__main__":

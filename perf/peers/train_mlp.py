@@ -2,7 +2,6 @@
 """Measures a training step of fully connected networks in PyTorch, to compare with `partita bench`."""
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -15,6 +14,9 @@ try:
     import torch
 except ImportError:
     sys.exit("train_mlp.py: PyTorch is not installed; ./bootstrap bench makes an environment that has it")
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runs import write_json
 
 FEATURES, CLASSES = 784, 47
 MODELS = (  # name, width of the five hidden layers, batch
@@ -116,9 +118,7 @@ def main():
     print(f"PyTorch {torch.__version__}, {arguments.threads} thread(s), {torch.backends.cpu.get_cpu_capability()}")
     results = [measure(*model, half, arguments.seconds) for half in halves() for model in MODELS
                if model[0].startswith(arguments.only)]
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=1)
+    write_json(arguments.json, results)
 
 
 if __name__ == "__main__":

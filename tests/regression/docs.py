@@ -1,7 +1,9 @@
 """The documents: no link is broken, and the program understands every command line that they show."""
 
 import json
+import os
 import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -268,6 +270,27 @@ class Commands(unittest.TestCase):
         return subprocess.run([sys.executable, ROOT / "scripts/bench_table.py", folder, *arguments], text=True,
                               capture_output=True, check=True).stdout.splitlines()
 
+    def assertKeeps(self, command, file):
+        """If a command cannot write the whole file, the one that is there stays as it is, alone."""
+        def fill():  # as a full disk does
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))
+        before, names = file.read_bytes(), sorted(file.parent.iterdir())
+        self.assertGreater(len(before), 20)
+        result = subprocess.run(command, text=True, capture_output=True, check=False, preexec_fn=fill,
+                                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("File too large", result.stderr)
+        self.assertEqual((file.read_bytes(), sorted(file.parent.iterdir())), (before, names))
+
+    def test_results_of_measurements(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file, values = Path(folder) / "results.json", list(range(100))
+            program = "import sys; sys.path.append(sys.argv[1]); import runs; runs.write_json(sys.argv[2], list(range(100)))"
+            command = [sys.executable, "-c", program, ROOT / "perf", file]
+            subprocess.run(command, check=True)
+            self.assertEqual(json.loads(file.read_text()), values)
+            self.assertKeeps(command, file)
+
     def test_tables_of_the_benchmark(self):
         """Ratios are those of each turn, and the median counts; the last column compares the fastest turns."""
         with tempfile.TemporaryDirectory() as folder:
@@ -278,6 +301,7 @@ class Commands(unittest.TestCase):
             file = Path(folder, "medians")
             self.assertEqual(self.table_of(folder, "--json", file)[-1].split(), ["mlp", "12", "20", "ms", "2.00x", "1.20x"])
             self.assertEqual(json.loads(file.read_text()), [dict(entry, value=12.0)])
+            self.assertKeeps([sys.executable, ROOT / "scripts/bench_table.py", folder, "--json", file], file)
             self.assertEqual(self.table_of(folder, "--threads", "mlp")[-1].split(), ["mlp", "12", "8", "ms", "2.00x"])
             for program, values in (("partita", (3.0, 2.0)), ("pytorch", (24.0, 4.0))):
                 entries = [{"name": name, "value": value, "unit": "ms"} for name, value in zip(("conv", "mlp_bf16"), values)]
@@ -306,6 +330,7 @@ class Commands(unittest.TestCase):
             self.assertRegex(result.stdout, r"flat +80\.0 FLOP/byte +50\.0 GFLOP/s +50\.0 % of the roof \(float\)")
             self.assertRegex(result.stdout, r"flat_bf16 +80\.0 FLOP/byte +200\.0 GFLOP/s +50\.0 % of the roof \(bf16\)")
             self.assertEqual(len(ElementTree.parse(picture).findall(".//{*}circle")), 3)
+            self.assertKeeps(command, picture)
             file.write_text("[]")
             result = subprocess.run(command, text=True, capture_output=True, check=False)
             self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1))

@@ -105,7 +105,8 @@ std::vector<std::string> optimiserStates(const OptimiserSection& optimiser);
 /// masters.
 std::int64_t optimiserVectors(const RunConfig& config);
 
-/// Memory of a stage during training. Small buffers of fixed size, such as sums of losses, are not counted.
+/// Memory of a stage during training. Small buffers, such as sums of losses and the squares that a gradient
+/// norm adds up, are not counted.
 StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const StagePlace& place = {},
                         const DeviceKind& device = {});
 

@@ -231,6 +231,27 @@ batch = 2
         self.assertEqual(result.returncode, 1, result.stdout)
         self.assertRegex(result.stderr, "stage 1: the (gradient|loss) is not finite at step ")
 
+    def test_infinite_parameters_of_workers(self):
+        """Values of 3e38 overflow in the first layer, and ReLU makes 0 of the NaN in the second one: the loss stays finite."""
+        rows = [f"{i % 4} " + " ".join(f"{j + 1}:{3e38 if i % 6 == 5 else (i * 7 + j * 3) % 5}" for j in range(64))
+                for i in range(120)]
+        self.write("data.svm", "\n".join(rows) + "\n")
+        deck = self.write("relu.toml", """[data]
+kind = "libsvm"
+train_file = "data.svm"
+test_file = "data.svm"
+standardise = "none"
+[network]
+layers = [{ type = "dense", units = 128, activation = "relu", repeat = 3 }, { type = "dense" }]
+[training]
+batch = 20
+""")
+        result = run("train", deck, "strategy/kind=hogbatch", "strategy/rule=fixed", "optimiser/kind=sgd",
+                     "optimiser/momentum=0", "optimiser/learning_rate=1e-3", "run/epochs=2", "run/log_every=1",
+                     f"data/path={self.folder}", ranks=2)
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertIn("partita: rank 0: the parameters are not finite at step ", result.stderr)
+
     def test_divergence_in_the_last_step(self):
         for ranks in (1, 2):
             result = run("train", self.deck, "strategy/kind=joint", "optimiser/kind=sgd", "optimiser/learning_rate=1e30",

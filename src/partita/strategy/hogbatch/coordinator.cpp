@@ -1,6 +1,7 @@
 #include "partita/strategy/hogbatch/coordinator.hpp"
 
 #include "partita/plan/hogbatch/deck_mix.hpp"
+#include "partita/strategy/divergence.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -248,9 +249,15 @@ void Coordinator::look(bool more) {
   _meeting_wanted = _meeting_wanted || _context.control.wantsMeeting({RunPhase::training, 0, now});
 }
 
-/// Writes a row if one is due. `last`: the run ends here.
+/// Writes a row if one is due. `last`: the run ends here. Workers see losses only, which stay finite if ReLU
+/// passes no NaN on.
 void Coordinator::report(std::int64_t step, bool last) {
   if (!_report.due(step, last)) return;
+  if (!_model.isFinite()) {
+    BeforeDivergence::happen();
+    throw RunError("the parameters are not finite at step " + std::to_string(step) +
+                   " (try a smaller optimiser/learning_rate or strategy/rate_cap, or standardised data)");
+  }
   _report.writeStep(step, _last_rate);
   _state.loss = _state.correct = _state.rows = 0.0;
 }

@@ -24,7 +24,7 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
                     const Cluster& cluster, ResultFile& file) {
   if (arguments.stages > 0 || arguments.parts > 0 || !arguments.scaling.empty())
     throw UserError("command line: --stages, --parts and --scaling do not apply to workers of 'hogbatch'; "
-                    "--strategy shows other strategies, to which they do");
+                    "add --strategy to predict other strategies");
   const RunConfig config = loadDeck(arguments.deck, arguments.overrides);
   const CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
   warnWithoutWholeBatch(task.batch, task.samples);

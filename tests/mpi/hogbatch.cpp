@@ -186,16 +186,16 @@ TEST_CASE("A parameter that is not finite is found wherever it is", "[hogbatch]"
   if (everyone().rank() == 0) {
     const Real most = std::numeric_limits<Real>::max();
     for (std::int64_t i = 0; i < values; ++i) model.values()[i] = i % 2 == 0 ? most : -most;
-    CHECK(model.isFinite());
+    CHECK(model.allFinite());
     for (std::int64_t i = 0; i < values; ++i) {
       for (const Real bad : {std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::infinity()}) {
         INFO(i << ": " << bad);
         const Real good = std::exchange(model.values()[i], bad);
-        CHECK_FALSE(model.isFinite());
+        CHECK_FALSE(model.allFinite());
         model.values()[i] = good;
       }
     }
-    CHECK(model.isFinite());
+    CHECK(model.allFinite());
   }
   everyone().barrier();
 }

@@ -45,7 +45,7 @@ TEST_CASE("A file of another version or of another kind is refused", "[config]")
        {"partita things 1", "partita things 1 hash", "partita things 22", "partita things"}) {
     INFO(first);
     CHECK(rowsOf(std::string(first) + "\na\n").front() ==
-          "file: is not a file of things of this version" + must);
+          "file: is not a file of things of this version of the program" + must);
   }
   for (const char* const first : {"", "partita", "partita thin", "partita others 2", "[deck]"}) {
     INFO(first);

@@ -31,8 +31,12 @@ std::string windowFolder() {
 #ifdef OPEN_MPI
   if (const char* const chosen = std::getenv("OMPI_MCA_osc_sm_backing_directory")) return chosen;
 #endif
+#if defined(OPEN_MPI) || defined(MPICH_VERSION)
   const char* const usual = "/dev/shm";
   return access(usual, W_OK) == 0 ? usual : "";
+#else
+  return "";
+#endif
 }
 
 /// Some MPI libraries do not notice a lack of room, and the system would kill a rank that writes there.

@@ -19,7 +19,7 @@ RowReader::RowReader(const std::string& text, std::string file, RowFormat format
     : _lines(text), _file(std::move(file)), _format(std::move(format)) {
   std::getline(_lines, _first);
   if (beginsWith(_first, _format.mark())) return;
-  const std::string version = beginsWith(_first, _format.name) ? " of this version" : "";
+  const std::string version = beginsWith(_first, _format.name) ? " of this version of the program" : "";
   throw UserError(_file + ": " + _format.foreign + version + "; its first line must begin with '" +
                   _format.mark() + "'");
 }

@@ -10,8 +10,8 @@ namespace partita {
 struct RowFormat {
   std::string name; ///< begins the first line, with the version: "partita search 2"
   int version;
-  std::string foreign; ///< for messages: "is not the state of a search"
-  std::string damaged; ///< the same for a row: "is not a row of a search"
+  std::string foreign; ///< says of another file: "is not the state of a search"
+  std::string damaged; ///< says of a row that cannot be read: "is not a row of a search"
 
   std::string mark() const { return name + " " + std::to_string(version); }
 };

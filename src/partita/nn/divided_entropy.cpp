@@ -9,8 +9,8 @@ namespace partita {
 namespace {
 
 /// What a part knows of a label: its largest logit, and sums over its classes, for the target
-/// (1 - smoothing) (class or distribution) + smoothing / classes. Logits count from the largest one, since
-/// little would be left of the difference of their sums if they are large.
+/// (1 - smoothing) (class or distribution) + smoothing / classes. Logits are relative to the largest
+/// one: differences between sums of large ones would lose precision.
 struct ClassSums {
   Real largest;
   Real exponentials; ///< of logits; negative if the largest one belongs to the class of the label
@@ -94,7 +94,8 @@ struct AllClassSums {
     for (int part = 0; part < parts; ++part) {
       const Real below = of(part, i).largest - largest;
       sum += of(part, i).sum() * rowExp(below);
-      product += of(part, i).product + of(part, i).mass * below;
+      product += of(part, i).product;
+      if (of(part, i).mass > 0) product += of(part, i).mass * below; // which may be infinite
     }
     const Real loss = log(sum) - product;
     per_row(i, 0) = loss;

@@ -93,11 +93,15 @@ struct CountBad {
 };
 
 bool allFinite(const ExecSpace& space, const StoredVector& stored, const StageTensor& tensor) {
-  if (stored.offloaded())
-    return allFinite(stored.onHost() + tensor.offset, static_cast<std::size_t>(tensor.size));
+  using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
   std::int64_t bad = 0;
-  Kokkos::parallel_reduce("partita::failIfNotFinite", Range(space, 0, tensor.size),
-                          CountBad{stored.device().data() + tensor.offset}, bad);
+  if (stored.offloaded()) {
+    Kokkos::parallel_reduce("partita::failIfNotFinite", HostRange(0, tensor.size),
+                            CountBad{stored.onHost() + tensor.offset}, bad);
+  } else {
+    Kokkos::parallel_reduce("partita::failIfNotFinite", Range(space, 0, tensor.size),
+                            CountBad{stored.device().data() + tensor.offset}, bad);
+  }
   return bad == 0;
 }
 

@@ -6,8 +6,9 @@
 
 namespace partita {
 
-/// What this rank does before it ends the job because a loss or a gradient is not finite, as long as the
-/// object exists; one at a time. All that MPI may use is still there, so other ranks can go on meanwhile.
+/// What this rank does before it ends the job because a loss, a gradient or a parameter is not finite, as
+/// long as the object exists; one at a time. All that MPI may use is still there, so other ranks can go on
+/// meanwhile.
 class BeforeDivergence {
  public:
   explicit BeforeDivergence(std::function<void()> call);

@@ -32,10 +32,11 @@ void reportRemoved(const std::vector<std::string>& removed, std::int64_t keep) {
 Checkpointer::Checkpointer(CheckpointedRun run, bool background)
     : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
       _snapshot(_run, background && _run.directory.exists() && !planOf(_run.config.strategy).atOwnPace()),
-      _writes(_run.grid.replica() == 0 || planOf(_run.config.strategy).replicasDiffer(_run.config.strategy)),
+      _represents(_run.grid.replica() == 0 ||
+                  planOf(_run.config.strategy).replicasDiffer(_run.config.strategy)),
       _thread(background && _run.directory.exists()), _hook([this] { poll(); }) {
   _largest_anywhere = _comm->maximum(static_cast<std::int64_t>(_snapshot.size()));
-  _everywhere = _comm->total(_writes ? static_cast<std::int64_t>(_snapshot.size()) : 0);
+  _everywhere = _comm->total(_represents ? static_cast<std::int64_t>(_snapshot.size()) : 0);
   if (_run.directory.exists() && _run.config.checkpoint.every > 0) _snapshot.allocate();
 }
 
@@ -46,7 +47,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   const Region region(space, "partita::Checkpointer::take", Phase::checkpoint);
   finishUpdates(space, updaters);
   for (StageUpdater* updater : updaters) updater->failIfDiverged(space, updater->local().tape, Matrix());
-  if (_writes)
+  if (_represents)
     for (const auto& stage : _run.stages) failIfNotFinite(space, *stage, _run.length.runStep(position));
   auto job = std::make_shared<CheckpointJob>();
   job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));

@@ -4,11 +4,13 @@
 
 namespace partita {
 
-/// How long something takes that the run does again and again, going by the last time. Batch systems may
-/// suspend a job and let it go on much later: at most ten times as long as the time before counts, or a
-/// minute. Before the first time, all counts.
+/// How long a repeated task takes, going by the last time. Batch systems may suspend a job and let it go on
+/// much later, so a new time counts up to ten times the last one, or up to `floor` seconds if that is more.
+/// The first one counts in full. Of waits that are polled, see WatchedTime.
 class UsualTime {
  public:
+  explicit UsualTime(double floor = 60.0) : _floor(floor) {}
+
   void measured(double seconds) {
     _last = counted(seconds);
     _known = true;
@@ -17,11 +19,12 @@ class UsualTime {
   double last() const { return _last; } ///< s; 0 before the first
   /// What counts of another time, which may not be over.
   double counted(double seconds) const {
-    constexpr double factor = 10.0, minute = 60.0;
-    return _known ? std::min(seconds, std::max(factor * _last, minute)) : seconds;
+    constexpr double factor = 10.0;
+    return _known ? std::min(seconds, std::max(factor * _last, _floor)) : seconds;
   }
 
  private:
+  double _floor;
   double _last = 0.0;
   bool _known = false;
 };

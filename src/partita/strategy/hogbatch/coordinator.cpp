@@ -212,7 +212,8 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
   WorkerOrders& own = _orders[worker];
   if (own.late) { // others have done its batch, or it counts as done
     own.late = false;
-    own.longest = std::max(own.longest, 2.0 * result.seconds / batches_until_late); // has twice as long now
+    const double seconds = std::min(result.seconds, _orders.waited(worker));
+    own.longest = std::max(own.longest, 2.0 * seconds / batches_until_late); // has twice as long now
     if (own.result) record(worker, own.applying, _orders.applied(worker, result));
     return;
   }
@@ -249,11 +250,11 @@ void Coordinator::look(bool more) {
   _meeting_wanted = _meeting_wanted || _context.control.wantsMeeting({RunPhase::training, 0, now});
 }
 
-/// Writes a row if one is due. `last`: the run ends here. Workers see losses only, which stay finite if ReLU
-/// passes no NaN on.
+/// Writes a row if one is due. `last`: the run ends here. Workers check only losses, which can stay finite:
+/// the ReLU of a library may make 0 of NaN.
 void Coordinator::report(std::int64_t step, bool last) {
   if (!_report.due(step, last)) return;
-  if (!_model.isFinite()) {
+  if (!_model.allFinite()) {
     BeforeDivergence::happen();
     throw RunError("the parameters are not finite at step " + std::to_string(step) +
                    " (try a smaller optimiser/learning_rate or strategy/rate_cap, or standardised data)");

@@ -63,8 +63,8 @@ class OrderBook {
   void send(std::size_t worker);
   /// The worker is to change the model by the gradient of its oldest order.
   void sendApply(std::size_t worker);
-  /// Seconds since orders to train were sent to this worker. What passes without a call of this function
-  /// hardly counts: if the whole job was suspended, the worker could not answer either.
+  /// Seconds since orders to train were sent to this worker. Of a time without a call of this function, up to
+  /// a second counts: if the whole job was suspended, the worker could not answer either.
   double waited(std::size_t worker) { return now() - _workers[worker].since; }
   /// The worker has carried out an order, in these seconds of its own clock. If it has no others, a
   /// suspension hardly counts. Slow batches are gradually forgotten.

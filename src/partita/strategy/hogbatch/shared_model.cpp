@@ -215,7 +215,7 @@ void SharedModel::write(const Real* from) const {
   writeShared(from, _values, _size);
 }
 
-bool SharedModel::isFinite() const {
+bool SharedModel::allFinite() const {
   RealVector sums{}; // a number minus itself is zero if it is finite, otherwise NaN
   std::int64_t i = 0;
   for (; i + vector_values <= _size; i += vector_values) {

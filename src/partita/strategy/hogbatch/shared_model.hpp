@@ -56,7 +56,7 @@ class SharedModel {
   std::int64_t read(Real* to) const;
   void write(const Real* from) const;
   /// Is no parameter infinite or NaN? Others may change them meanwhile.
-  bool isFinite() const;
+  bool allFinite() const;
   /// Makes a change that was computed from version `read`, and counts the update, unless it is too old or the
   /// rank was given up.
   Applied apply(const ModelChange& change, std::int64_t read) const;

@@ -6,8 +6,8 @@
 
 namespace partita::test {
 
-/// The least computing time of up to five calls, in seconds; the first below the limit ends them. On virtual
-/// machines, the time for which the machine halts may count as computing time.
+/// The least computing time of up to five calls, in seconds; stops at the first call below the limit. On
+/// virtual machines, the time for which the machine halts may count as computing time.
 template <class Action>
 double computingTime(double limit, const Action& action) {
   double least = std::numeric_limits<double>::infinity();

@@ -4,7 +4,7 @@
 
 namespace partita::test::core_watched_time {
 
-TEST_CASE("Of a time without a look only a part counts", "[core]") {
+TEST_CASE("Only a part of a time without a look counts", "[core]") {
   double seconds = 0.0;
   WatchedTime time([&] { return seconds; });
   CHECK(time.look(1.0) == 0.0);

@@ -2,7 +2,9 @@
 #include "partita/plan/network_plan.hpp"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <memory>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -43,7 +45,7 @@ TEST_CASE("Activations let NaN through", "[nn]") {
   }
 }
 
-TEST_CASE("ReLU makes 0 of what is negative, of -0 too", "[nn]") {
+TEST_CASE("ReLU turns negative values and -0 into 0", "[nn]") {
   const Values out = activated(Activation::relu, {-1.5, -0.0, 0.0, 2.5});
   CHECK(out == Values{0.0, 0.0, 0.0, 2.5});
   for (const double value : out) CHECK_FALSE(std::signbit(value));

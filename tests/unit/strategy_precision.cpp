@@ -186,7 +186,7 @@ TEST_CASE("A loss scale that a step doubles does not change that step", "[strate
 }
 
 TEST_CASE("A NaN in a hidden layer is seen in the loss, in spite of ReLU", "[strategy]") {
-  if (!device_is_host) return; // their libraries may make 0 of NaN, and the loss is seen later
+  if (!device_is_host) return; // libraries of devices may turn NaN into 0, and the loss is seen later
   Trainer trainer(Precision::single, denseNetwork({24, 20}, Activation::relu));
   trainer.step(1.0, 1);
   std::vector<Real> masters = trainer.masters();

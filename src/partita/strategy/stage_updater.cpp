@@ -277,7 +277,7 @@ StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_numbe
   report.samples_per_second = static_cast<double>((_step - _reported) * _batch) / secondsBetween(_since, now);
   report.flops_per_second = report.samples_per_second * flops_per_sample;
   report.gradient_norm = std::sqrt(_squares ? *_squares : _norm.squaredNorm(space));
-  // A loss can stay finite: the ReLU of a library may make 0 of NaN.
+  // A loss can stay finite: the ReLU of a library may turn NaN into 0.
   if (!_checks && !std::isfinite(report.gradient_norm)) failInfiniteGradient(_local, _step);
   _reported = _step;
   _since = now;

@@ -251,7 +251,7 @@ void Coordinator::look(bool more) {
 }
 
 /// Writes a row if one is due. `last`: the run ends here. Workers check only losses, which can stay finite:
-/// the ReLU of a library may make 0 of NaN.
+/// the ReLU of a library may turn NaN into 0.
 void Coordinator::report(std::int64_t step, bool last) {
   if (!_report.due(step, last)) return;
   if (!_model.allFinite()) {

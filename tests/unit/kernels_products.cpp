@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 #include <string>
-#include <vector>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
+#include "support/regions.hpp"
 
 namespace partita::test::kernels_products {
 
@@ -38,23 +38,6 @@ Values byHand(Op op_a, Op op_b, double alpha, const Values& a, const Values& b, 
   }
   return c;
 }
-
-/// The names of all regions that begin during the life of the object.
-class Regions {
- public:
-  Regions() {
-    names().clear();
-    Kokkos::Tools::Experimental::set_push_region_callback([](const char* name) { names().push_back(name); });
-  }
-  ~Regions() { Kokkos::Tools::Experimental::set_push_region_callback(nullptr); }
-  Regions(const Regions&) = delete;
-  Regions& operator=(const Regions&) = delete;
-
-  static std::vector<std::string>& names() {
-    static std::vector<std::string> all;
-    return all;
-  }
-};
 
 Matrix operand(Op op, std::int64_t rows, std::int64_t columns, const Values& values) {
   return op == Op::none ? matrixOf(rows, columns, values) : matrixOf(columns, rows, values);
@@ -251,7 +234,7 @@ TEST_CASE("An epilogue adds the bias and clears negative values, after everythin
   }
 }
 
-/// Where the epilogue is ours: that of a library may make 0 of NaN.
+/// Where the epilogue is ours: that of a library may turn NaN into 0.
 TEST_CASE("An epilogue that clears negative values keeps NaN", "[nn]") {
   if (!device_is_host) return;
   constexpr std::int64_t m = 3, n = 5, k = 7; // too small for oneDNN

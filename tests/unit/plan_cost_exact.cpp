@@ -632,7 +632,7 @@ TEST_CASE("Norms over replicas and rings that share cables", "[cost]") {
   CHECK(bytesSent(shared) == bytesSent(local));
 }
 
-TEST_CASE("264 predictions take seconds", "[cost][speed]") {
+TEST_CASE("264 predictions take seconds at most", "[cost][speed]") {
   const std::vector<CostStrategy> six{CostStrategy::data,    CostStrategy::spatial, CostStrategy::filter,
                                       CostStrategy::channel, CostStrategy::grid,    CostStrategy::pipeline};
   const auto nets = networks();
@@ -643,8 +643,8 @@ TEST_CASE("264 predictions take seconds", "[cost][speed]") {
         for (const CostStrategy strategy : six) model.predict(strategy, ranks);
     }
   };
-  constexpr double limit =
-      20.0; // s; one to two on a busy machine, where programs on the same core take caches away
+  // s; one to two on a busy machine, where programs on the same core take caches away
+  constexpr double limit = 8.0;
   CHECK(computingTime(limit, predict) < limit);
 }
 

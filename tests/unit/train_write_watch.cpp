@@ -1,7 +1,12 @@
 #include "partita/io/write_progress.hpp"
 #include "partita/train/write_watch.hpp"
 
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string>
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -64,7 +69,8 @@ TEST_CASE("Writing may take long, as long as other ranks write, even if the size
 TEST_CASE("Writing does not stall because the whole job was suspended", "[train]") {
   const ScratchFolder folder;
   TimedWatch watch(folder.write("file.h5", "all that there will be"), patience);
-  CHECK_FALSE(watch.stallsWithin(1, nothing));
+  CHECK(watch.stallsWithin(30, nothing)); // now the first look at the file is over
+  CHECK_FALSE(watch.stallsWithin(1, [] { ++bytes_written; }));
   watch.suspend(36000.0);
   CHECK_FALSE(watch.stallsWithin(1, nothing));
   CHECK(watch.stallsWithin(30, nothing));

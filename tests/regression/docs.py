@@ -287,7 +287,7 @@ class Commands(unittest.TestCase):
             file, values = Path(folder) / "results.json", list(range(100))
             program = "import sys; sys.path.append(sys.argv[1]); import runs; runs.write_json(sys.argv[2], list(range(100)))"
             command = [sys.executable, "-c", program, ROOT / "perf", file]
-            subprocess.run(command, check=True)
+            subprocess.run(command, check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
             self.assertEqual(json.loads(file.read_text()), values)
             self.assertKeeps(command, file)
 

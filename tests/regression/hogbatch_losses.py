@@ -10,8 +10,8 @@ import unittest
 import hogbatch
 import support
 from hogbatch import SEED, WORKERS
-from machine import Job
-from support import checkpoints, run, train
+from machine import EndedEarly, Job
+from support import checkpoints, train
 
 # Makes the launcher let the other ranks live if one dies.
 RECOVERS = {"OMPI_MCA_orte_enable_recovery": "1"}
@@ -36,11 +36,15 @@ class Losses(hogbatch.RunOfWorkers):
 
     def disturbed(self, number, victim, reached, *overrides, comes_back=False, folder="run", environment=None):
         """The end of a run in which a worker gets a signal as soon as something is reached, and SIGCONT if it comes back
-        after its loss. This process may be halted until the run has ended: then another one is disturbed."""
+        after its loss. This process may be halted until the run has ended: then another run is disturbed."""
+        result = None
         for _ in range(3):
             shutil.rmtree(self.folder / folder, ignore_errors=True)
             with self.job(*overrides, folder=folder, environment=environment) as job:
-                process = [job.all_ranks()[victim]]
+                try:
+                    process = [job.all_ranks()[victim]]
+                except EndedEarly:
+                    continue
                 job.wait_for(lambda: reached(job))
                 job.signal(number, process)
                 job.wait_for(lambda: "the worker is lost" in job.said() or "parameters_hash" in job.said())
@@ -50,6 +54,7 @@ class Losses(hogbatch.RunOfWorkers):
                 result = job.finish()
             if lost or " died" in result.stderr:
                 break
+        self.assertIsNotNone(result, "each run ended too early")
         return result
 
     def assertEnded(self, result):

@@ -139,6 +139,21 @@ class Outputs(Protected):
                 self.assertEqual(job.finish().returncode, -number)
             self.assertEqual(list(self.folder.glob("stopped*")), [])
 
+    def test_an_output_that_is_interrupted_at_any_time_is_whole_or_absent(self):
+        target = self.folder / "stopped.npz"
+        for _ in range(3):
+            with Job("evaluate", self.run_directory, "--predictions", target) as job:
+                job.wait_for(lambda: list(self.folder.glob("stopped*")))
+                job.signal(signal.SIGTERM)
+                code = job.finish().returncode
+            self.assertIn(code, (0, -signal.SIGTERM))
+            left = list(self.folder.glob("stopped*"))
+            if code == 0 or left:  # the signal may also come between the end of the output and that of the program
+                self.assertEqual(left, [target])
+                with zipfile.ZipFile(target) as archive:
+                    self.assertIsNone(archive.testzip())
+                target.unlink()
+
     def test_an_unwritable_table_is_noticed_before_it_is_measured(self):
         begin = time.monotonic()
         self.assertRefused(run("bench", "--json", self.folder / "nowhere" / "x.json"), "cannot be written")

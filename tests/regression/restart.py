@@ -179,7 +179,8 @@ with h5py.File(sys.argv[1], "r+") as file:
                 for place in ([], ["-d", kept.with_name(kept.name + " again")]):
                     result = run("train", self.deck, *overrides, "-r", first, *place, ranks=ranks)
                     self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-                    self.assertRegex(result.stderr, "stage [12]: ('/parameters/layer0.dense/weight'|the loss) is not finite a")
+                    self.assertRegex(result.stderr,
+                                     "stage [12]: ('/parameters/layer0.dense/weight'|the loss) is not finite a")
 
 
 def add_variant(name):

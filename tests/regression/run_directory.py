@@ -285,8 +285,8 @@ class Metadata(support.RunTest):
             return [sys.argv[1], "train", self.deck, option, self.folder / "run", "checkpoint/every=15"]
 
         # A launcher that is killed leaves its ranks behind, one that is asked to end does not.
-        command = ["timeout", str(support.HANGS), os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", "1", *train_with("-d"), ":",
-                   "-n", "1", *train_with("--directory")]
+        command = ["timeout", str(support.HANGS), os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", "1", *train_with("-d"),
+                   ":", "-n", "1", *train_with("--directory")]
         self.assertDone(subprocess.run(list(map(str, command)), capture_output=True, text=True))
         shown = run("info", self.folder / "run" / "checkpoints" / "step-000000030.h5")
         self.assertDone(shown)

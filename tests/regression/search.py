@@ -347,7 +347,8 @@ memory = 8e6
         self.assertRefused(run("plan", "search", self.spec, "--state", state, ranks=2), "is the state of another search")
         for first, other in (("partita search 1 0123", " of this version of the program"), ("partita schedules 2", ""), ("", "")):
             self.assertRefused(run("plan", "search", self.spec, "--state", self.write("state", first + "\n")),
-                               f"{state}: is not the state of a search{other}; its first line must begin with 'partita search 2'")
+                               f"{state}: is not the state of a search{other}; "
+                               "its first line must begin with 'partita search 2'")
         self.assertRefused(run("plan", "search", self.spec, "--state", self.spec), "is also an input")
         self.assertRefused(run("plan", "search", self.spec, "--json", self.spec), "is also an input")
         self.search("--state", self.folder / "good")

@@ -186,6 +186,19 @@ class Stopping(support.RunTest):
             self.assertLess(time.time() - begin, support.within(5))
             self.assertNotIn(code, (0, 75))
 
+    def test_second_interrupt_right_after_the_first(self):
+        """It may come before or after anything that the first one brings, even too late; the run ends soon."""
+        for ranks in (1, 2):
+            self.kept = self.folder / f"run{ranks}"
+            with self.go_on(ranks, f"run/epochs={ENDLESS}") as job:
+                self.until_under_way(job)
+                processes = job.ranks().values()
+                begin = time.time()
+                job.signal(signal.SIGINT, processes)
+                job.signal(signal.SIGINT, processes)
+                job.finish()
+            self.assertLess(time.time() - begin, support.within(5))
+
     def test_divergence(self):
         """The run continues at a rate at which it diverges; what was kept before is intact."""
         ways = {"joint": (2, ["strategy/kind=joint", "strategy/replicas=2"]), "relay": (2, ["strategy/input=relay"]),
@@ -213,7 +226,7 @@ class Stopping(support.RunTest):
                 train(self.kept, self.deck, *overrides, "-r", "latest", "optimiser/learning_rate=0.001", ranks=ranks)
 
     def test_infinite_gradient(self):
-        """ReLU makes 0 of NaN, so that the loss may stay finite."""
+        """ReLU may turn NaN into 0, so that the loss may stay finite."""
         values = [[1.7e38 * (-1) ** (i // 4 + j // 4) if i % 6 == 5 else (i * 7 + j * 3) % 5 for j in range(32)] for i in range(120)]
         rows = [f"{i % 4} " + " ".join(f"{j + 1}:{value}" for j, value in enumerate(row)) for i, row in enumerate(values)]
         self.write("data.svm", "\n".join(rows) + "\n")
@@ -232,7 +245,8 @@ batch = 2
         self.assertRegex(result.stderr, "stage 1: the (gradient|loss) is not finite at step ")
 
     def test_infinite_parameters_of_workers(self):
-        """Values of 3e38 overflow in the first layer, and ReLU makes 0 of the NaN in the second one: the loss stays finite."""
+        """Values of 3e38 overflow in the first layer, and ReLU may turn the NaN in the second one into 0: the loss may stay
+        finite."""
         rows = [f"{i % 4} " + " ".join(f"{j + 1}:{3e38 if i % 6 == 5 else (i * 7 + j * 3) % 5}" for j in range(64))
                 for i in range(120)]
         self.write("data.svm", "\n".join(rows) + "\n")

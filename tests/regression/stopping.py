@@ -225,21 +225,25 @@ class Stopping(support.RunTest):
                     self.assertDone(run("info", path))
                 train(self.kept, self.deck, *overrides, "-r", "latest", "optimiser/learning_rate=0.001", ranks=ranks)
 
-    def test_infinite_gradient(self):
-        """ReLU may turn NaN into 0, so that the loss may stay finite."""
-        values = [[1.7e38 * (-1) ** (i // 4 + j // 4) if i % 6 == 5 else (i * 7 + j * 3) % 5 for j in range(32)] for i in range(120)]
-        rows = [f"{i % 4} " + " ".join(f"{j + 1}:{value}" for j, value in enumerate(row)) for i, row in enumerate(values)]
-        self.write("data.svm", "\n".join(rows) + "\n")
-        deck = self.write("relu.toml", """[data]
+    def relu_deck(self, units, batch):
+        """Features as they are in data.svm, so that large ones overflow."""
+        return self.write("relu.toml", f"""[data]
 kind = "libsvm"
 train_file = "data.svm"
 test_file = "data.svm"
 standardise = "none"
 [network]
-layers = [{ type = "dense", units = 64, activation = "relu", repeat = 3 }, { type = "dense" }]
+layers = [{{ type = "dense", units = {units}, activation = "relu", repeat = 3 }}, {{ type = "dense" }}]
 [training]
-batch = 2
+batch = {batch}
 """)
+
+    def test_infinite_gradient(self):
+        """ReLU may turn NaN into 0, so that the loss may stay finite."""
+        values = [[1.7e38 * (-1) ** (i // 4 + j // 4) if i % 6 == 5 else (i * 7 + j * 3) % 5 for j in range(32)] for i in range(120)]
+        rows = [f"{i % 4} " + " ".join(f"{j + 1}:{value}" for j, value in enumerate(row)) for i, row in enumerate(values)]
+        self.write("data.svm", "\n".join(rows) + "\n")
+        deck = self.relu_deck(64, 2)
         result = run("train", deck, "run/steps=60", "run/log_every=6", f"data/path={self.folder}")
         self.assertEqual(result.returncode, 1, result.stdout)
         self.assertRegex(result.stderr, "stage 1: the (gradient|loss) is not finite at step ")
@@ -250,16 +254,7 @@ batch = 2
         rows = [f"{i % 4} " + " ".join(f"{j + 1}:{1.6e38 if i % 6 == 5 else (i * 7 + j * 3) % 5}" for j in range(64))
                 for i in range(120)]
         self.write("data.svm", "\n".join(rows) + "\n")
-        deck = self.write("relu.toml", """[data]
-kind = "libsvm"
-train_file = "data.svm"
-test_file = "data.svm"
-standardise = "none"
-[network]
-layers = [{ type = "dense", units = 128, activation = "relu", repeat = 3 }, { type = "dense" }]
-[training]
-batch = 20
-""")
+        deck = self.relu_deck(128, 20)
         result = run("train", deck, "strategy/kind=hogbatch", "strategy/rule=fixed", "optimiser/kind=sgd",
                      "optimiser/momentum=0", "optimiser/learning_rate=1e-3", "run/epochs=2", "run/log_every=1",
                      f"data/path={self.folder}", ranks=2)

@@ -74,7 +74,7 @@ def noise(processes, repeats=12):
 
 
 def write_json(path, value):
-    """Writes the whole file or, after an error, nothing; without a path, nothing either."""
+    """Writes the whole file, or nothing if there is an error or no path."""
     if path:
         store(json.dumps(value, indent=1).encode(), path)
 

@@ -104,14 +104,14 @@ def write_to_descriptor(content, number, output):
 
 
 def write(content, output):
-    """Stores bytes and prints the name of the file, except on standard output, which then contains nothing else."""
+    """Stores bytes and prints the name of the file, unless it is standard output, which then contains nothing else."""
     store(content, output)
     if descriptor_of(output) != STANDARD_OUTPUT:
         print_name(output)
 
 
 def store(content, output):
-    """Writes bytes beside the target and renames the file at the end."""
+    """Writes bytes beside the target and renames the file at the end. Writes directly to descriptors and pipes."""
     target, descriptor = os.path.realpath(output), descriptor_of(output)
     if descriptor is not None:
         write_to_descriptor(content, descriptor, output)

@@ -29,7 +29,7 @@ namespace {
 constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max() / 2;
 constexpr std::int64_t interrupted = 3;
 
-/// How many steps each rank has completed, in memory of all ranks. Zero at first.
+/// How many steps each rank has completed, in memory that all ranks share. Zero at first.
 class SharedSteps {
  public:
   SharedSteps()
@@ -113,8 +113,8 @@ std::function<double()> secondsFromNow() {
   return [begin = linkSeconds()] { return linkSeconds() - begin; };
 }
 
-/// Each rank draws when it requests checkpoints, and one rank requests the stop after that, all in steps that
-/// even the slowest rank has completed: no halt of a rank makes a request come after the stop.
+/// Each rank draws when it requests checkpoints, and one rank requests the stop after all of that. Times are
+/// steps that even the slowest rank has completed, so no halt of a rank makes a request come after the stop.
 std::vector<Asked> randomWishes(unsigned seed) {
   std::mt19937_64 random(100 * seed + static_cast<unsigned>(everyone().rank()));
   std::uniform_real_distribution<double> early(0.0, 200.0);
@@ -134,7 +134,8 @@ TEST_CASE("Ranks of unequal speed do what any of them wishes for after the same 
     const MpiDelays delays(seed);
     Worker worker;
     worker.time = [&] {
-      // A rank that is halted between its question and its promise must not be past the requests.
+      // A rank may be halted between its question and its promise: until it has asked, its steps stay below
+      // the stop.
       steps.set(worker.asked_at.size() < 2 ? std::min<std::int64_t>(worker.step, 200) : worker.step);
       return static_cast<double>(steps.least());
     };
@@ -179,7 +180,7 @@ TEST_CASE("No rank is far ahead of the slowest", "[agreement]") {
   CHECK(worker.step < 200); // the slowest has done 75 at the request
 }
 
-TEST_CASE("The slowest rank is not slow because the whole job was suspended", "[agreement]") {
+TEST_CASE("The slowest rank is no slower because the whole job was suspended", "[agreement]") {
   Mailbox mailbox(everyone());
   Clock::time_point now;
   Pace pace(mailbox, 0, everyone().size(), true, [&] { return now; });

@@ -152,7 +152,7 @@ TEST_CASE("Ranks of one host read the same time, and those whose clocks differ n
     PARTITA_MPI(MPI_Recv(&told, 1, MPI_DOUBLE, from, 0, everyone().get(), MPI_STATUS_IGNORE));
     PARTITA_MPI(MPI_Recv(&told_shifted, 1, MPI_DOUBLE, from, 0, everyone().get(), MPI_STATUS_IGNORE));
   }
-  // A halt between the two may only make `now` later.
+  // A halt between the two can only make `now` later.
   const double now_shifted = shifted.seconds(), now = same.seconds();
   CHECK(now > told); // a received time is in the past
   CHECK(now_shifted > told_shifted - error);

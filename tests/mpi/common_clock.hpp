@@ -10,9 +10,8 @@
 
 namespace partita::test {
 
-/// A clock of several ranks that stands still while one of them is halted, as often happens on machines that
-/// others use as well: what one rank may conclude from another's silence depends on it. Ranks have to look at
-/// the clock again and again.
+/// A clock of several ranks. It stands still while one of them is halted, as often happens on shared
+/// machines, so no rank takes such a halt for silence. Ranks have to look at the clock again and again.
 class CommonClock {
  public:
   /// Starts at zero. Collective.
@@ -31,7 +30,7 @@ class CommonClock {
     return least();
   }
 
-  /// Time passes for the others, though this rank does not look at the clock until it is back.
+  /// Lets time pass for the others although this rank does not look at the clock until it comes back.
   void leave() { _own->store(std::numeric_limits<double>::infinity()); }
   /// The clock may step back by a moment if this rank is halted within the call.
   void comeBack() { _own->store(least()); }
@@ -50,7 +49,7 @@ class CommonClock {
   }
 
   SharedWindow _window;
-  Seconds* _all; ///< by rank; how much time has passed for it
+  Seconds* _all; ///< by rank: how much time has passed for it
   Seconds* _end;
   Seconds* _own;
   Clock::time_point _last = Clock::now();

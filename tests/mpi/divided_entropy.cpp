@@ -117,7 +117,7 @@ TEST_CASE("Huge logits of one part give no infinities", "[parts][loss]") {
   CHECK(divided.gradient == DividedBatch::columns(whole.gradient, batch.own()));
 }
 
-TEST_CASE("A divided loss of large logits that lie close together is that of one rank", "[parts][loss]") {
+TEST_CASE("A divided loss of large logits that lie close together equals that of one rank", "[parts][loss]") {
   for (const double level : {1e4, -1e4}) {
     Values logits = normals(rows * classes, 5);
     for (double& logit : logits) logit += level;

@@ -17,8 +17,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Limits short enough for a test, in seconds of a clock that does not count what a busy machine keeps a
-/// process from its core.
+/// Limits short enough for a test, in seconds of a clock that leaves out the time for which a busy machine
+/// keeps a process from its core.
 Watchdog::Limits shortLimits() {
   Watchdog::Limits limits;
   limits.sign = 0.05;
@@ -46,8 +46,8 @@ void sleepBriefly() {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-/// One of the ranks reaches a barrier late. Until all ranks that can notice that have noticed, it does
-/// nothing visible to MPI or the watchdog.
+/// One of the ranks reaches a barrier late. It does nothing visible to MPI or the watchdog until all ranks
+/// that can notice its silence have done so.
 Found vanishedRank(const Communicator& ranks, int late) {
   const int wanted = late == 0 ? ranks.size() - 1 : 1; // only rank 0 knows of the others
   const SharedWindow window(ranks, sizeof(std::atomic<int>));

@@ -271,7 +271,7 @@ class Commands(unittest.TestCase):
                               capture_output=True, check=True).stdout.splitlines()
 
     def assertKeeps(self, command, file):
-        """If a command cannot write the whole file, the one that is there stays as it is, alone."""
+        """If a command cannot write the whole file, the one that is there stays as it is, and no other one is left."""
         def fill():  # as a full disk does
             resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))
         before, names = file.read_bytes(), sorted(file.parent.iterdir())

@@ -335,7 +335,7 @@ class Workers(RunOfWorkers):
 
     def test_stopped_replay(self):
         """The message says that the replay cannot be continued. The replay prints a line for each epoch, more than its
-        pipe holds, so it ends only if that is read."""
+        pipe holds, so it cannot end before these lines are read."""
         self.train("run/decisions=true", "run/epochs=600", "data/samples=120")
         process = start("train", self.folder / "run" / "deck.toml", "--replay", self.folder / "run" / "decisions.csv",
                         "-d", self.folder / "again", before=lambda: fcntl.fcntl(1, F_SETPIPE_SZ, 4096))
@@ -413,7 +413,7 @@ class Workers(RunOfWorkers):
                     "strategy/slowdown=[20, 20]"]
 
         def updates():
-            """Those of rank 2 so far, one number for each of its rows."""
+            """Counts of the updates of rank 2 so far, one for each of its rows."""
             text = (folder / "workers.csv").read_text()
             return [int(count) for count in re.findall(r"^[^,]*,[^,]*,2,[^,]*,[^,]*,(\d+),.*\n", text, re.MULTILINE)]
 
@@ -426,7 +426,7 @@ class Workers(RunOfWorkers):
             seen = len(updates())
             job.until(lambda: len(updates()) > seen, "a row of the worker")
             before = updates()[seen]
-            job.until(lambda: updates()[-1] > before + 1, "updates of the worker")  # one may be of its late batch
+            job.until(lambda: updates()[-1] > before + 1, "updates of the worker")  # one may be that of its late batch
             job.signal(signal.SIGTERM)
             self.assertIn("stopped (SIGTERM)", job.finish().stdout)
         epochs = max(checkpoints(folder)) // 15 + 2
@@ -441,11 +441,11 @@ class Workers(RunOfWorkers):
         result = run("train", self.deck, *WORKERS, ranks=3, environment=environment)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertEqual(len(complaints(result)), 1, result.stderr)
-        self.assertRegex(complaints(result)[0], r"rank 0: the shared memory that this strategy needs: [\d.]+ kB "
-                         "in /dev/shm; MPI_Win_allocate_shared failed: ")
+        self.assertRegex(complaints(result)[0], r"rank 0: this strategy needs [\d.]+ kB of shared memory in "
+                         "/dev/shm; MPI_Win_allocate_shared failed: ")
 
     def test_no_room_for_the_model(self):
-        """The program notices it before MPI allocates the memory; otherwise MPI reports it."""
+        """The program notices that the folder is too small before MPI allocates the memory there."""
         if "Open MPI" not in run("info").stdout:
             self.skipTest("only Open MPI lets its users choose the folder")
         full = self.folder / "checkpoints"
@@ -454,8 +454,8 @@ class Workers(RunOfWorkers):
         result = run("train", self.deck, *WORKERS, ranks=3, environment=chosen)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertEqual(len(complaints(result)), 1, result.stderr)
-        words = "partita: the shared memory that this strategy needs: "
-        self.assertRegex(complaints(result)[0], f"^{words}[\\d.]+ kB in {full}, but only 1(\\.00)? kB is free$")
+        self.assertRegex(complaints(result)[0], r"^partita: this strategy needs [\d.]+ kB of shared memory in "
+                         rf"{full}, but only 1(\.00)? kB is free$")
 
     def test_impossible_roles(self):
         large = "{type='dense',units=50000}"

@@ -35,8 +35,8 @@ class Losses(hogbatch.RunOfWorkers):
         return {worker["rank"]: worker for worker in support.summary_of(self.folder / folder)["workers"][1:]}
 
     def disturbed(self, number, victim, reached, *overrides, comes_back=False, folder="run", environment=None):
-        """The end of a run in which a worker gets a signal as soon as something is reached, and SIGCONT if it comes back
-        after its loss. This process may be halted until the run has ended: then another run is disturbed."""
+        """The result of a run in which a worker gets a signal as soon as something is reached and, if it comes back,
+        SIGCONT after its loss. This process may be halted until the run has ended: then another run is disturbed."""
         result = None
         for _ in range(3):
             shutil.rmtree(self.folder / folder, ignore_errors=True)
@@ -49,7 +49,7 @@ class Losses(hogbatch.RunOfWorkers):
                 job.signal(number, process)
                 job.wait_for(lambda: "the worker is lost" in job.said() or "parameters_hash" in job.said())
                 lost = "the worker is lost" in job.said()
-                if comes_back or not lost:  # a launcher waits for a process that is stopped in its exit
+                if comes_back or not lost:  # a launcher waits for a process that is stopped while it exits
                     job.signal(signal.SIGCONT, process)
                 result = job.finish()
             if lost or " died" in result.stderr:

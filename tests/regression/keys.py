@@ -301,7 +301,7 @@ RUN = {
     "run/trace": same(2, JOINT, "names", check=lambda _, run: (run.operations(), 2 * ["F0", "B0"])),
     "run/decisions": same(True, HOGBATCH, "names", ranks=2),
     "run/timing": same(True, {}, "phases"),
-    # Longer than a machine halts all ranks at once.
+    # 6 s: longer than a machine ever halts all ranks at once.
     "run/watchdog": Key(6, {"run/watchdog": 7}, ("refusal",), ranks=2, how=stopped,
                         check=lambda _, run: ("no response for 6 s (run/watchdog)" in run.complaints[0], True)),
     "run/cluster": same(str(support.DECKS.parent / "clusters" / "abci.toml"), {}, "forecast"),

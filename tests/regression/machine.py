@@ -81,7 +81,7 @@ class Job:
         """Waits for something that has to come before the end of the run."""
         end = time.time() + timeout
         while True:
-            running = self.running()  # asked first: what came before the end is then seen
+            running = self.running()  # asked first, so that what came before the end is seen
             if condition():
                 return
             if not running:

@@ -44,7 +44,7 @@ def placement(**changes):
 
 class Case(support.RunTest):
     def answer(self, command, task, *options):
-        """What --json writes for a task, and the seconds of the processor that the program takes."""
+        """What --json writes for a task, and the processor time of the program in seconds."""
         file = self.write("task.json", task if isinstance(task, str) else json.dumps(task))
         begin = support.cpu_seconds()
         result = run("plan", command, file, "--json", "-", *options)

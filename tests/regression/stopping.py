@@ -172,7 +172,7 @@ class Stopping(support.RunTest):
         self.assertIn("stopped (the time limit is near); without a run directory", complaints(result)[0])
 
     def test_second_interrupt(self):
-        """It ends the run at once, although the checkpoint that the first one brings is still being written."""
+        """It ends the run at once, although the checkpoint that the first one requested is still being written."""
         for ranks in (1, 2):
             self.kept = self.folder / f"run{ranks}"
             with self.go_on(ranks, f"run/epochs={ENDLESS}", environment=with_fault(f"sync:0:{support.HANGS}")) as job:
@@ -187,7 +187,7 @@ class Stopping(support.RunTest):
             self.assertNotIn(code, (0, 75))
 
     def test_second_interrupt_right_after_the_first(self):
-        """It may come before or after anything that the first one brings, even too late; the run ends soon."""
+        """It may come before or after anything that the first one causes, or too late; the run ends soon in any case."""
         for ranks in (1, 2):
             self.kept = self.folder / f"run{ranks}"
             with self.go_on(ranks, f"run/epochs={ENDLESS}") as job:
@@ -226,7 +226,7 @@ class Stopping(support.RunTest):
                 train(self.kept, self.deck, *overrides, "-r", "latest", "optimiser/learning_rate=0.001", ranks=ranks)
 
     def relu_deck(self, units, batch):
-        """Features as they are in data.svm, so that large ones overflow."""
+        """A deck that takes features as they are in data.svm, so that large ones overflow."""
         return self.write("relu.toml", f"""[data]
 kind = "libsvm"
 train_file = "data.svm"

@@ -129,8 +129,8 @@ def processor_time():
 
 
 def with_fault(fault, over=""):
-    """The environment of a run with a fault, which may be over as soon as a file `over` exists; the test is skipped if
-    there is no library of faults."""
+    """The environment of a run with a fault; `sync` ends as soon as a file `over` exists. The test is skipped if there is
+    no library of faults."""
     library = os.environ.get("PARTITA_FAULTS", "")
     if not library:
         raise unittest.SkipTest("PARTITA_FAULTS does not name the library of faults")

@@ -72,7 +72,7 @@ class Watchdog(support.RunTest):
         self.assertLess(seconds, support.within(10))
 
     def slow_disk(self):
-        """A run whose first checkpoint, which is requested, takes until `self.over` exists, and which waits 6 s for it."""
+        """A run that waits 6 s for its first checkpoint, which is requested and takes until `self.over` exists."""
         self.over = self.folder / "over"
         job = Job("train", self.deck, *LONG, "run/log_every=1000", "run/watchdog=6", "-d", self.folder / "run", ranks=2,
                   environment=with_fault(f"sync:1:{support.HANGS}", self.over))

@@ -7,7 +7,7 @@
 namespace partita::test {
 
 /// The least computing time of up to five calls, in seconds; stops at the first call below the limit. On
-/// virtual machines, the time for which the machine halts may count as computing time.
+/// virtual machines, the time for which the machine is halted may count as computing time.
 template <class Action>
 double computingTime(double limit, const Action& action) {
   double least = std::numeric_limits<double>::infinity();

@@ -1,13 +1,13 @@
 // Loaded with LD_PRELOAD: makes one call of a real run fail. PARTITA_FAULT=KIND:RANK:NUMBER. KIND is `lose`
 // (a message is never sent, and MPI reports success) or `fail` (MPI reports an error), where NUMBER counts
-// the matrices that the rank sends, from 1; `halt` (the rank stops, as by SIGSTOP, before the barrier NUMBER
-// that it enters, from 1); `sync` (the first file of arrays that the rank synchronises with the disk takes
-// NUMBER seconds, or until a file PARTITA_FAULT_OVER exists); `disk` (files whose names begin with "step-"
-// cannot be read); `table` (nor can tables after their first block); `count` (no call fails; at its end the
-// rank prints how many sums over ranks it has started); `order` (no call fails; the process prints each file
-// that is renamed, and whether its contents were synchronised before); `quota` (the system gives up rows of
-// tables, and says so once, when they are synchronised); `space` (NUMBER bytes are free in folders named
-// "checkpoints"); or `window` (the rank gets no memory that it could share with others).
+// the matrices that the rank sends, from 1; `halt` (the rank stops itself by SIGSTOP before it enters barrier
+// NUMBER, counted from 1); `sync` (the first file of arrays that the rank synchronises with the disk takes
+// NUMBER seconds, or until the file of PARTITA_FAULT_OVER exists); `disk` (files whose names begin with
+// "step-" cannot be read); `table` (nor can tables after their first block); `count` (no call fails; at its
+// end the rank prints how many sums over ranks it has started); `order` (no call fails; the process prints
+// each file that is renamed, and whether its contents were synchronised before); `quota` (the system gives up
+// rows of tables, and says so once, when they are synchronised); `space` (NUMBER bytes are free in folders
+// named "checkpoints"); or `window` (the rank gets no memory to share with others).
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1

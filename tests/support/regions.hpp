@@ -8,7 +8,7 @@
 
 namespace partita::test {
 
-/// The names of all regions that begin during the life of the object.
+/// The names of all regions that begin during the lifetime of the object.
 class Regions {
  public:
   Regions() {

@@ -257,8 +257,8 @@ TEST_CASE("A convolution adds the bias of its channels, and leaves out what is n
   }
 }
 
-/// Those of a library may turn NaN into 0.
-TEST_CASE("Kernels of our own that leave out what is negative keep NaN", "[kernels]") {
+/// Only our own: kernels of a library may turn NaN into 0.
+TEST_CASE("Our own kernels that clear negative values keep NaN", "[kernels]") {
   int checked = 0;
   for (const Case& c : cases()) {
     const ConvolutionPlan plan = planOf(c);
@@ -279,7 +279,7 @@ TEST_CASE("Kernels of our own that leave out what is negative keep NaN", "[kerne
     }
     CHECK(wrong == 0);
   }
-  // The build decides whether there are such kernels; Winograd's are taken for the first case if it has them.
+  // The build decides whether there are such kernels. If it has Winograd's, the first case uses them.
   if (winograd::convolves(planOf(cases().front()))) CHECK(checked > 0);
 }
 

@@ -234,7 +234,7 @@ TEST_CASE("An epilogue adds the bias and clears negative values, after everythin
   }
 }
 
-/// Where the epilogue is ours: that of a library may turn NaN into 0.
+/// Only our own: that of a library may turn NaN into 0.
 TEST_CASE("An epilogue that clears negative values keeps NaN", "[nn]") {
   if (!device_is_host) return;
   constexpr std::int64_t m = 3, n = 5, k = 7; // too small for oneDNN

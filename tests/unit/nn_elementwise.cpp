@@ -32,7 +32,7 @@ Values activated(Activation activation, const Values& in) {
 
 } // namespace
 
-/// A loss would stay finite if a unit gave 0 in place of NaN.
+/// A loss could stay finite if a unit gave 0 in place of NaN.
 TEST_CASE("Activations let NaN through", "[nn]") {
   for (const Activation activation :
        {Activation::identity, Activation::relu, Activation::leaky_relu, Activation::gelu, Activation::tanh,

@@ -643,7 +643,7 @@ TEST_CASE("264 predictions take seconds at most", "[cost][speed]") {
         for (const CostStrategy strategy : six) model.predict(strategy, ranks);
     }
   };
-  // s; one to two on a busy machine, where programs on the same core take caches away
+  // s; it takes one or two on a busy machine, where programs on the same core evict its data from caches
   constexpr double limit = 8.0;
   CHECK(computingTime(limit, predict) < limit);
 }

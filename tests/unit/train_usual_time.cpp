@@ -4,7 +4,7 @@
 
 namespace partita::test::train_usual_time {
 
-TEST_CASE("A run expects what took long to take as long again, but not a suspension", "[train]") {
+TEST_CASE("A run expects a slow task to be as slow again, but expects no second suspension", "[train]") {
   UsualTime steps;
   CHECK(!steps.known());
   CHECK(steps.counted(1000.0) == 1000.0); // any number of seconds may be usual
@@ -18,7 +18,7 @@ TEST_CASE("A run expects what took long to take as long again, but not a suspens
   CHECK(steps.counted(suspended) == 60.0);
   steps.measured(suspended);
   CHECK(steps.last() == 60.0);
-  for (const double seconds : {600.0, 6000.0, 36000.0}) { // now so long each time
+  for (const double seconds : {600.0, 6000.0, 36000.0}) { // now it takes so long each time
     steps.measured(suspended);
     CHECK(steps.last() == seconds);
   }

@@ -66,7 +66,7 @@ TEST_CASE("Writing may take long, as long as other ranks write, even if the size
   CHECK(watch.stallsWithin(30, nothing));
 }
 
-TEST_CASE("Writing does not stall because the whole job was suspended", "[train]") {
+TEST_CASE("A suspension of the whole job is not a stall", "[train]") {
   const ScratchFolder folder;
   TimedWatch watch(folder.write("file.h5", "all that there will be"), patience);
   CHECK(watch.stallsWithin(30, nothing)); // now the first look at the file is over

@@ -39,16 +39,16 @@ std::string windowFolder() {
 #endif
 }
 
-/// Some MPI libraries do not notice a lack of room, and the system would kill a rank that writes there.
+/// Some MPI libraries do not notice that there is no room; the system then kills a rank that writes there.
 void requireRoom(std::int64_t bytes) {
   const std::string folder = windowFolder();
   struct statvfs disk {};
   if (folder.empty() || statvfs(folder.c_str(), &disk) != 0) return; // the MPI library may report it
-  if (disk.f_blocks == 0) return;                                    // it has no limit of its own
+  if (disk.f_blocks == 0) return;                                    // the folder has no limit of its own
   const auto needed = static_cast<double>(bytes),
              available = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   if (available < needed)
-    throw SystemError("the shared memory that this strategy needs: " + formatBytes(needed) + " in " + folder +
+    throw SystemError("this strategy needs " + formatBytes(needed) + " of shared memory in " + folder +
                       ", but only " + formatBytes(available) + " is free");
 }
 
@@ -56,7 +56,7 @@ void requireRoom(std::int64_t bytes) {
 
 SharedWindow::SharedWindow(const Communicator& world, std::int64_t bytes)
     : _node(sharingRanks(world)), _bytes(bytes), _with_first(_node.minimum(world.rank()) == 0) {
-  collectively(world, [&] { // a single rank has memory of its own
+  collectively(world, [&] { // a single rank shares no memory
     if (_with_first && _node.rank() == 0 && _node.size() > 1) requireRoom(_bytes + alignment);
   });
   if (_with_first) allocate();
@@ -80,8 +80,8 @@ void SharedWindow::allocate() {
   if (error != MPI_SUCCESS) { // other ranks may still wait in this call: the job ends
     const std::string folder = windowFolder();
     const std::string place = folder.empty() ? "a folder of the MPI library" : folder;
-    throw SystemError("the shared memory that this strategy needs: " +
-                      formatBytes(static_cast<double>(_bytes + alignment)) + " in " + place + "; " +
+    throw SystemError("this strategy needs " + formatBytes(static_cast<double>(_bytes + alignment)) +
+                      " of shared memory in " + place + "; " +
                       describeMpiError("MPI_Win_allocate_shared", error));
   }
   MPI_Aint size = 0;

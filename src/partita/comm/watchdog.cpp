@@ -27,7 +27,8 @@ std::vector<int> ranksInJob(const Communicator& comm) {
   return comm.worldRanks(ranks);
 }
 
-/// What counts of a time without a look, in seconds: more than makes the watchdog start over.
+/// Of a time without a look, at most these seconds count: more than those after which the watchdog starts
+/// over.
 double longestGap(const Watchdog::Limits& limits) {
   constexpr double part = 0.1;
   return std::max(3.0 * limits.sign, part * (limits.silence > 0.0 ? limits.silence : limits.warning));

@@ -17,7 +17,7 @@ namespace partita {
 /// others wait, the watchdog warns and finally ends the job. A sign is a synchronous message, so
 /// its completion shows that rank 0 received it: if a sign is not received for a long time, a
 /// waiting rank ends the job itself. Nothing is sent within the first second. Batch systems may suspend a
-/// job and let it go on much later: of a time in which a rank has not looked, only a part counts.
+/// job and resume it much later: of a time in which a rank has not looked, only a part counts.
 class Watchdog final : public Watcher {
  public:
   /// Seconds.
@@ -39,8 +39,8 @@ class Watchdog final : public Watcher {
 
   /// Watches until the end of the scope; only one at a time. Construction is collective, and so is
   /// destruction unless an exception causes it. Its last wait may throw RanksLost, so that smart pointers,
-  /// whose destructors may not throw, cannot own a watchdog. `seconds`: the time since the construction, on
-  /// this rank; empty: that of the system.
+  /// whose destructors may not throw, cannot own a watchdog. `seconds`: this rank's clock, zero at the
+  /// construction; empty: that of the system.
   Watchdog(const Communicator& world, const Limits& limits, Actions actions = warnAndEndJob(),
            std::function<double()> seconds = {});
   ~Watchdog() noexcept(false);

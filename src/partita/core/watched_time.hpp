@@ -8,15 +8,15 @@
 
 namespace partita {
 
-/// Seconds as they pass for somebody who looks again and again. Batch systems may suspend a job and let it go
-/// on much later, so a time between two looks counts only up to a limit.
+/// Time as it passes for somebody who looks at it again and again. Batch systems may suspend a job and resume
+/// it much later, so the time between two looks counts only up to a limit.
 class WatchedTime {
  public:
   /// `clock`: the seconds since the construction; empty: those of the system.
   explicit WatchedTime(std::function<double()> clock = {})
       : _clock(clock ? std::move(clock) : [start = Clock::now()] { return secondsSince(start); }) {}
 
-  /// Returns the seconds that have counted so far; of those since the last look, up to `longest_gap` count.
+  /// Returns the seconds that have counted so far; of those since the last look, at most `longest_gap` count.
   double look(double longest_gap) {
     const double seconds = _clock();
     _now += std::min(seconds - _looked, longest_gap);

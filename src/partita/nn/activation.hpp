@@ -16,7 +16,7 @@ struct Identity {
   KOKKOS_INLINE_FUNCTION Real derivative(Real, Real) const { return Real(1); }
 };
 
-/// NaN stays NaN: it must not disappear. -0 becomes 0.
+/// NaN stays NaN, so that it is noticed; -0 becomes 0.
 struct Relu {
   static constexpr bool needs_argument = false;
   KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z <= 0 ? Real(0) : z; }

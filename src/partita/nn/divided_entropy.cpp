@@ -8,9 +8,9 @@ namespace partita {
 
 namespace {
 
-/// What a part knows of a label: its largest logit, and sums over its classes, for the target
-/// (1 - smoothing) (class or distribution) + smoothing / classes. Logits are relative to the largest
-/// one: differences between sums of large ones would lose precision.
+/// What a part knows about a label: its largest logit, and sums over its classes, for the target
+/// (1 - smoothing) (class or distribution) + smoothing / classes. In sums, logits are relative to
+/// the largest one: differences between sums of large ones would lose precision.
 struct ClassSums {
   Real largest;
   Real exponentials; ///< of logits; negative if the largest one belongs to the class of the label
@@ -95,7 +95,7 @@ struct AllClassSums {
       const Real below = of(part, i).largest - largest;
       sum += of(part, i).sum() * rowExp(below);
       product += of(part, i).product;
-      if (of(part, i).mass > 0) product += of(part, i).mass * below; // which may be infinite
+      if (of(part, i).mass > 0) product += of(part, i).mass * below; // 0 x -infinity is NaN
     }
     const Real loss = log(sum) - product;
     per_row(i, 0) = loss;

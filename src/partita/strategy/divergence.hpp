@@ -27,8 +27,8 @@ class BeforeDivergence {
                                const TypedMatrix& in, std::int64_t counted_from, std::int64_t batches);
 
 /// Throws RunError if a parameter or a running statistic of a stage is not finite after `step` steps of the
-/// run; names the tensor. A loss need not show it: the ReLU of a library may turn NaN into 0. Reads them all,
-/// and waits for the device.
+/// run; names the tensor. A loss need not show it: the ReLU of a library may turn NaN into 0. Reads all
+/// values, and waits for the device.
 void failIfNotFinite(const ExecSpace& space, const LocalStage& local, std::int64_t step);
 
 } // namespace partita

@@ -21,8 +21,8 @@ class Checkpointer {
   Checkpointer& operator=(const Checkpointer&) = delete;
 
   /// Copies the state at `position` and begins to write it; first waits for the previous checkpoint if that
-  /// is still being written. Collective. Throws RunError if a loss, a
-  /// parameter or a running statistic is not finite.
+  /// is still being written. Collective. Throws RunError if a loss, a parameter or a running statistic is not
+  /// finite.
   void take(const ExecSpace& space, const Position& position, const std::vector<StageUpdater*>& updaters);
   /// See StepControl::keepNumbers.
   void keepNumbers(const std::vector<double>& numbers) { _numbers = numbers; }
@@ -58,7 +58,7 @@ class Checkpointer {
   CheckpointedRun _run;
   std::shared_ptr<const Communicator> _comm; ///< used by the writing thread
   RunSnapshot _snapshot;
-  bool _represents; ///< does this replica stand for itself, or for others that have the same values?
+  bool _represents; ///< is this replica the only one with its values, or the first of those that share them?
   std::shared_ptr<CheckpointJob> _job; ///< under way
   std::vector<double> _numbers;        ///< of the strategy
   std::string _partial;                ///< file of the last checkpoint, until rank 0 names it
@@ -66,7 +66,7 @@ class Checkpointer {
   std::int64_t _last_step = 0;
   std::int64_t _largest_anywhere = 0; ///< values in the largest copy on any rank
   std::int64_t _everywhere = 0;       ///< values in the file
-  UsualTime _seconds{600.0};          ///< see expectedSeconds; file systems may be slow for a while
+  UsualTime _seconds{600.0};          ///< see expectedSeconds; a file system may be slow for a while
   BackgroundThread _thread;
   IdleHook _hook; ///< a rank that waits long for another one still names what is written
 };

@@ -92,7 +92,8 @@ void warnOfCopies(const Communicator& world, const std::string& failure) {
                               broadcast(world, failure, static_cast<int>(first)) +
                               "): each holds a copy of the data";
   const std::vector<std::string> known = Log::warnings();
-  const bool told = std::find(known.begin(), known.end(), message) != known.end(); // with the labels
+  // Loading the labels may already have told it.
+  const bool told = std::find(known.begin(), known.end(), message) != known.end();
   if (!told) Log::warning(message);
 }
 

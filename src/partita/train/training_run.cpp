@@ -170,7 +170,7 @@ Summary summaryOf(const ExecSpace& space, const Communicator& world, BegunRun& r
                   const TrainingParts& parts, const Banner& banner, const std::optional<StepCost>& measured) {
   Setup& setup = run.setup;
   const DataSets& sets = setup.plans.sets;
-  if (setup.grid.replica() == 0) // the results are those of this one
+  if (setup.grid.replica() == 0) // the results are those of this replica
     for (const auto& stage : setup.stages) failIfNotFinite(space, *stage, run.length.total());
   Summary summary;
   summary.evaluation = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test);

@@ -4,9 +4,9 @@
 
 namespace partita {
 
-/// How long a repeated task takes, going by the last time. Batch systems may suspend a job and let it go on
-/// much later, so a new time counts up to ten times the last one, or up to `floor` seconds if that is more.
-/// The first one counts in full. Of waits that are polled, see WatchedTime.
+/// How long a repeated task is expected to take: as long as the last time. Batch systems may suspend a job
+/// and resume it much later, so a new time counts only up to ten times the last one, or up to `floor` seconds
+/// if that is more. The first one counts in full. For waits that are polled, see WatchedTime.
 class UsualTime {
  public:
   explicit UsualTime(double floor = 60.0) : _floor(floor) {}
@@ -17,7 +17,7 @@ class UsualTime {
   }
   bool known() const { return _known; }
   double last() const { return _last; } ///< s; 0 before the first
-  /// What counts of another time, which may not be over.
+  /// How much of a new time counts; the task may still be going on.
   double counted(double seconds) const {
     constexpr double factor = 10.0;
     return _known ? std::min(seconds, std::max(factor * _last, _floor)) : seconds;

@@ -32,7 +32,7 @@ class WriteWatch {
 
   double now() { return _time.look(_between); }
 
-  double _patience, _between; ///< s; looks at the file are `_between` apart, because many ranks ask
+  double _patience, _between; ///< s; looks are `_between` apart: many ranks ask one file system
   WatchedTime _time;
   std::shared_ptr<File> _file;
   std::unique_ptr<BackgroundThread> _thread; ///< looks at the file; null before the first look

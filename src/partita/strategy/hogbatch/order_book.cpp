@@ -56,7 +56,7 @@ void OrderBook::answered(std::size_t worker, double seconds) {
 }
 
 double OrderBook::now() {
-  constexpr double longest_gap = 1.0; // s: the coordinator looks many times as often while it waits
+  constexpr double longest_gap = 1.0; // s; the coordinator looks far more often while it waits
   return _time.look(longest_gap);
 }
 

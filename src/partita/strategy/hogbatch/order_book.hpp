@@ -63,11 +63,11 @@ class OrderBook {
   void send(std::size_t worker);
   /// The worker is to change the model by the gradient of its oldest order.
   void sendApply(std::size_t worker);
-  /// Seconds since orders to train were sent to this worker. Of a time without a call of this function, up to
-  /// a second counts: if the whole job was suspended, the worker could not answer either.
+  /// Seconds since orders to train were sent to this worker. Of a time without such a call, at most a second
+  /// counts: if the whole job was suspended, the worker could not answer either.
   double waited(std::size_t worker) { return now() - _workers[worker].since; }
-  /// The worker has carried out an order, in these seconds of its own clock. If it has no others, a
-  /// suspension hardly counts. Slow batches are gradually forgotten.
+  /// The worker has carried out an order, in these seconds of its own clock. If it has no other
+  /// order, a suspension hardly counts. Slow batches are gradually forgotten.
   void answered(std::size_t worker, double seconds);
   /// Completes the result of an order to apply with the result of its gradient.
   WorkResult applied(std::size_t worker, const WorkResult& result);

@@ -42,6 +42,34 @@ TEST_CASE("A checkpoint gets its name, and older and later ones go", "[train]") 
   CHECK_FALSE(written.has("step-000000010.h5"));
 }
 
+TEST_CASE("A checkpoint sets the one of its step aside, unless the run wrote both", "[train]") {
+  WrittenCheckpoint written;
+  written.add("step-000000020.h5");
+  SECTION("of another course") {
+    written.job.publish(written.folder.path(), 2);
+    CHECK(written.job.set_aside == std::vector<std::string>{written.name("step-000000020.h5.superseded")});
+  }
+  SECTION("of this run") {
+    written.job.again = true;
+    written.job.publish(written.folder.path(), 2);
+    CHECK(written.job.set_aside.empty());
+    CHECK_FALSE(written.has("step-000000020.h5.superseded"));
+  }
+  CHECK(written.job.failure.empty());
+  CHECK(written.folder.read("checkpoints/step-000000020.h5") == "20");
+  CHECK(written.has("step-000000010.h5"));
+}
+
+TEST_CASE("A checkpoint of the same step stays if the new one cannot take its place", "[train]") {
+  WrittenCheckpoint written;
+  written.add("step-000000020.h5");
+  written.job.again = true;
+  std::filesystem::remove(written.job.partial);
+  written.job.publish(written.folder.path(), 1);
+  CHECK_THAT(written.job.failure, ContainsSubstring("cannot be written"));
+  CHECK(written.folder.read("checkpoints/step-000000020.h5") == "earlier");
+}
+
 TEST_CASE("A checkpoint gets no name while a later one of another course stays", "[train]") {
   WrittenCheckpoint written;
   const std::string later = "step-" + std::string(240, '9') + ".h5"; // too long for a longer name

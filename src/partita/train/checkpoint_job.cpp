@@ -90,7 +90,8 @@ void CheckpointJob::publish(const std::string& run_directory, std::size_t keep) 
 void CheckpointJob::giveFinalName(const std::string& run_directory) {
   for (const std::string& file : growingFilesIn(run_directory)) syncFile(file);
   std::error_code ignored;
-  if (fs::exists(final_name, ignored)) set_aside.push_back(setAside(final_name)); // an earlier course
+  const bool of_other_course = !again && fs::exists(final_name, ignored);
+  if (of_other_course) set_aside.push_back(setAside(final_name));
   for (const std::string& path : setAsideLater(run_directory, final_name)) set_aside.push_back(path);
   publishFile(partial, final_name);
 }

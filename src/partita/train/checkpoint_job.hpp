@@ -25,6 +25,7 @@ struct CheckpointJob {
 
   std::vector<Copy> copies; ///< to be made by the thread
   std::string partial, final_name;
+  bool again = false; ///< has this run given the name to a file before? The new one takes its place
   std::function<void()> require_place; ///< throws UserError if the run directory is elsewhere by now
   /// The traffic, times, scores, updates and numbers of the strategy in its progress, and the reports, are
   /// those of this rank, and later the sums over all. What another rank knows is 0.

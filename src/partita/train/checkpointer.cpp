@@ -50,7 +50,9 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   if (_represents)
     for (const auto& stage : _run.stages) failIfNotFinite(space, *stage, _run.length.runStep(position));
   auto job = std::make_shared<CheckpointJob>();
-  job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));
+  const std::int64_t run_step = _run.length.runStep(position);
+  job->final_name = _run.directory.file(checkpointName(run_step));
+  job->again = run_step == _last_step; // ranks at their own pace may meet several times in a step
   job->partial = _partial = job->final_name + ".partial";
   job->require_place = [directory = _run.directory] { directory.requireInPlace(); };
   job->compression = static_cast<int>(_run.config.checkpoint.compression);

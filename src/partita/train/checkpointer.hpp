@@ -63,7 +63,7 @@ class Checkpointer {
   std::vector<double> _numbers;        ///< of the strategy
   std::string _partial;                ///< file of the last checkpoint, until rank 0 names it
   bool _failed = false;
-  std::int64_t _last_step = 0;
+  std::int64_t _last_step = -1;       ///< of the newest checkpoint finished by this process; -1: none
   std::int64_t _largest_anywhere = 0; ///< values in the largest copy on any rank
   std::int64_t _everywhere = 0;       ///< values in the file
   UsualTime _seconds{600.0};          ///< see expectedSeconds; a file system may be slow for a while

@@ -2,6 +2,7 @@
 #include "partita/comm/link.hpp"
 #include "partita/comm/loss_watch.hpp"
 #include "partita/config/files.hpp"
+#include "partita/core/error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/train/evaluate_run.hpp"
@@ -17,7 +18,6 @@
 #include <exception>
 #include <fcntl.h>
 #include <iostream>
-#include <new>
 #include <optional>
 #include <unistd.h>
 
@@ -200,10 +200,6 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
 
 int rank_of_this = 0;
 
-[[noreturn]] void endForMemory() {
-  endJob(rank_of_this, "not enough memory; -n shows what each rank needs", exit_failure);
-}
-
 /// An error on this rank alone ends the job, without unwinding: messages under way and the thread that writes
 /// a checkpoint still read memory that destructors would free.
 [[noreturn]] void endByException() {
@@ -213,12 +209,8 @@ int rank_of_this = 0;
     if (thrown != nullptr) std::rethrow_exception(thrown);
   } catch (const UserError& error) {
     endJob(rank_of_this, error.what(), error.bySystem() ? exit_failure : exit_user_error);
-  } catch (const std::bad_alloc&) {
-    endForMemory();
   } catch (const std::exception& error) {
-    const std::string what = error.what();
-    if (what.find("failed to allocate") != std::string::npos) endForMemory(); // several lines of Kokkos
-    endJob(rank_of_this, what, exit_failure);
+    endJob(rank_of_this, textForUser(error), exit_failure);
   } catch (...) { // reported below
   }
   endJob(rank_of_this, "ended without an error message; this is a defect, please report it", exit_failure);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <exception>
+#include <new>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -20,6 +22,13 @@ class RunError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// The text of an error for the user, in one line also if memory is lacking.
+inline std::string textForUser(const std::exception& error) {
+  const std::string message = "not enough memory; -n shows what each rank needs", text = error.what();
+  const bool of_kokkos = text.find("failed to allocate") != std::string::npos; // several lines
+  return of_kokkos || dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? message : text;
+}
 
 } // namespace partita
 

@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/error.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/train/run_files.hpp"
@@ -69,7 +70,7 @@ void CheckpointJob::write(const Communicator& comm) {
   } catch (const AgreedError& error) {
     failure = error.what();
   } catch (const std::exception& error) {
-    endJob(comm.worldRank(comm.rank()), error.what(), exit_failure);
+    endJob(comm.worldRank(comm.rank()), textForUser(error), exit_failure);
   }
   write_seconds = secondsSince(begin);
   state = State::written;

@@ -18,6 +18,7 @@
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <memory>
 
@@ -137,6 +138,22 @@ class StateFile {
     }
     file.commit();
   }
+  /// The same for a search that goes on if it fails: the results do not depend on the file. Warns at the
+  /// first failure.
+  void tryToWrite() {
+    const bool first = _failure == nullptr;
+    _failure = nullptr;
+    try {
+      write();
+    } catch (const UserError& error) {
+      _failure = std::current_exception();
+      if (first) Log::warning(error.what());
+    }
+  }
+  /// Throws what the last call of `tryToWrite` met.
+  void requireWritten() const {
+    if (_failure != nullptr) std::rethrow_exception(_failure);
+  }
 
  private:
   void readStored() {
@@ -167,6 +184,7 @@ class StateFile {
   std::string _path, _first;
   std::vector<std::vector<double>> _rows;
   std::size_t _width;
+  std::exception_ptr _failure;
 };
 
 /// Prints the progress of the search, about every ten seconds, unless the result goes to standard output.
@@ -221,9 +239,9 @@ void priceAll(const Communicator& world, const SearchTask& task, ArchitectureSea
     for (std::size_t i = begin; i < end; ++i)
       state.set(open[i], {values.begin() + static_cast<std::ptrdiff_t>((i - begin) * width),
                           values.begin() + static_cast<std::ptrdiff_t>((i + 1 - begin) * width)});
-    if (progress.show(known.size() - open.size() + end)) state.write();
+    if (progress.show(known.size() - open.size() + end)) state.tryToWrite();
   }
-  if (world.rank() == 0 && !open.empty()) state.write();
+  if (world.rank() == 0 && !open.empty()) state.tryToWrite();
 }
 
 SearchResults resultsOf(const SearchTask& task, const StateFile& state, std::size_t answers) {
@@ -258,6 +276,7 @@ void runSearch(const Communicator& world, const SearchArguments& arguments) {
     constexpr std::size_t shown = 10;
     if (!arguments.json.empty()) file->write(jsonOf(results, *search).text());
     if (!file->isStandardOutput()) showBest(results, *search, shown);
+    state->requireWritten();
   });
 }
 

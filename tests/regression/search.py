@@ -1,12 +1,15 @@
 """partita plan search: the same answer on any number of ranks and after an interruption, certificates, refusals, plot."""
 
+import fcntl
 import json
 import os
 import re
+import resource
 import signal
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import support
@@ -93,6 +96,24 @@ class Search(support.RunTest):
             self.assertDone(result)
             self.assertEqual(result.stdout, wanted)
         self.assertEqual(shared.read_text(), alone.read_text())
+
+    def test_a_state_that_cannot_be_written_costs_no_answer(self):
+        """The disk is full after the beginning of the search, which the lock of the folder holds up until then."""
+        state = self.folder / "state"
+        wanted, folder = self.search("--json", "-"), os.open(self.folder, os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        process = start("plan", "search", self.spec, "--json", "-", "--state", state)
+        files = Path("/proc", str(process.pid), "fd")
+        while not any(os.path.realpath(file) == os.path.realpath(self.folder) for file in files.iterdir()):
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (200, 200))  # room for the first line
+        os.close(folder)
+        result = finish(process)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout, wanted)
+        self.assertEqual(result.stderr.count("File too large"), 2)  # a warning at once, and the reason at the end
+        self.assertEqual(len(state.read_text().splitlines()), 1)
 
     def test_the_answers_are_written_before_they_are_printed(self):
         """A reader that leaves, such as head, ends the program."""

@@ -26,8 +26,9 @@ class RunError : public std::runtime_error {
 /// The text of an error for the user, in one line also if memory is lacking.
 inline std::string textForUser(const std::exception& error) {
   const std::string message = "not enough memory; -n shows what each rank needs", text = error.what();
-  const bool of_kokkos = text.find("failed to allocate") != std::string::npos; // several lines
-  return of_kokkos || dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? message : text;
+  const bool of_library = text == std::bad_alloc().what() || text == std::bad_array_new_length().what(),
+             of_kokkos = text.find("failed to allocate") != std::string::npos; // several lines
+  return of_library || of_kokkos ? message : text;
 }
 
 } // namespace partita

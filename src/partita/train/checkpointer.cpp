@@ -47,10 +47,10 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   const Region region(space, "partita::Checkpointer::take", Phase::checkpoint);
   finishUpdates(space, updaters);
   for (StageUpdater* updater : updaters) updater->failIfDiverged(space, updater->local().tape, Matrix());
-  if (_represents)
-    for (const auto& stage : _run.stages) failIfNotFinite(space, *stage, _run.length.runStep(position));
-  auto job = std::make_shared<CheckpointJob>();
   const std::int64_t run_step = _run.length.runStep(position);
+  if (_represents)
+    for (const auto& stage : _run.stages) failIfNotFinite(space, *stage, run_step);
+  auto job = std::make_shared<CheckpointJob>();
   job->final_name = _run.directory.file(checkpointName(run_step));
   job->again = run_step == _last_step; // ranks at their own pace may meet several times in a step
   job->partial = _partial = job->final_name + ".partial";

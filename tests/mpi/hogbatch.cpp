@@ -9,11 +9,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 
 #include "pmpi.hpp"
 #include "small_run.hpp"
@@ -176,28 +174,6 @@ TEST_CASE("Exact updates conserve every change; overwriting reports what it lose
     }
     world.barrier();
   }
-}
-
-TEST_CASE("A parameter that is not finite is found wherever it is", "[hogbatch]") {
-  constexpr std::int64_t values = 77; // also some that fill no vector
-  const SharedWindow window(everyone(), SharedModel::bytes(values, everyone().size()));
-  const SharedModel model(window, values, everyone().size());
-  everyone().barrier();
-  if (everyone().rank() == 0) {
-    const Real most = std::numeric_limits<Real>::max();
-    for (std::int64_t i = 0; i < values; ++i) model.values()[i] = i % 2 == 0 ? most : -most;
-    CHECK(model.allFinite());
-    for (std::int64_t i = 0; i < values; ++i) {
-      for (const Real bad : {std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::infinity()}) {
-        INFO(i << ": " << bad);
-        const Real good = std::exchange(model.values()[i], bad);
-        CHECK_FALSE(model.allFinite());
-        model.values()[i] = good;
-      }
-    }
-    CHECK(model.allFinite());
-  }
-  everyone().barrier();
 }
 
 TEST_CASE("A worker that was given up before it changed the model never changes it", "[hogbatch]") {

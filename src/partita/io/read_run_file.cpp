@@ -3,6 +3,7 @@
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/error.hpp"
+#include "partita/core/finite.hpp"
 #include "partita/data/hdf5.hpp"
 #include "partita/io/hdf5_contents.hpp"
 
@@ -201,11 +202,10 @@ void RunFile::checkInput(const RunFacts& facts) const {
   std::int64_t values = 1;
   for (const std::int64_t extent : facts.shape)
     values = extent < 1 || extent > most / values ? most + 1 : values * extent;
-  const auto is_finite = [](float value) { return std::isfinite(value); };
   const std::int64_t shifts = facts.shift.size();
   if (facts.classes < 1 || facts.shape.empty() || values > most || facts.scale.size() != facts.shift.size() ||
-      (shifts != 1 && shifts != values) || !std::all_of(facts.shift.begin(), facts.shift.end(), is_finite) ||
-      !std::all_of(facts.scale.begin(), facts.scale.end(), is_finite))
+      (shifts != 1 && shifts != values) || !allFinite(facts.shift.data(), shifts) ||
+      !allFinite(facts.scale.data(), shifts))
     throw UserError(_path + ": '/input' is inconsistent");
 }
 

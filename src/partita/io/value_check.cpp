@@ -1,9 +1,10 @@
 #include "partita/io/value_check.hpp"
 
+#include "partita/core/finite.hpp"
+
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace partita {
@@ -59,7 +60,7 @@ ValueCheck::ValueCheck(const TensorSlice& slice)
 
 void ValueCheck::add(const Real* values, std::int64_t count) {
   const Real* const end = values + count;
-  _finite = _finite && std::all_of(values, end, [](Real value) { return std::isfinite(value); });
+  _finite = _finite && allFinite(values, count);
   while (values < end) {
     const SliceRun& run = _runs[_run];
     const std::int64_t done = _next - run.in_slice,

@@ -6,6 +6,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/write_deck.hpp"
+#include "partita/core/finite.hpp"
 #include "partita/core/log.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/data/load_data.hpp"
@@ -23,7 +24,6 @@
 #include "partita/train/setup.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -256,8 +256,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   const OutputRows keep = [&](const TypedMatrix& logits) { kept.add(space, logits); };
   const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
                                            kept.wanted() ? keep : OutputRows(), stages);
-  const bool finite =
-      std::all_of(result.loss.begin(), result.loss.end(), [](double loss) { return std::isfinite(loss); });
+  const bool finite = allFinite(result.loss.data(), static_cast<std::int64_t>(result.loss.size()));
   const bool fails = world.rank() == 0 && sets.test.size() > 0 && !finite; // the others may have no labels
   const bool any_fails = world.maximum(std::int64_t{fails}) > 0;
   if (kept.wanted() && !any_fails) // otherwise an earlier file stays

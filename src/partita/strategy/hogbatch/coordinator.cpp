@@ -1,5 +1,6 @@
 #include "partita/strategy/hogbatch/coordinator.hpp"
 
+#include "partita/core/finite.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/strategy/divergence.hpp"
 
@@ -254,7 +255,7 @@ void Coordinator::look(bool more) {
 /// the ReLU of a library may turn NaN into 0.
 void Coordinator::report(std::int64_t step, bool last) {
   if (!_report.due(step, last)) return;
-  if (!_model.allFinite()) {
+  if (!allFinite(_model.values(), _model.size())) { // which workers may change meanwhile
     BeforeDivergence::happen();
     throw RunError("the parameters are not finite at step " + std::to_string(step) +
                    " (try a smaller optimiser/learning_rate or strategy/rate_cap, or standardised data)");

@@ -5,7 +5,6 @@
 #include "partita/strategy/hogbatch/shared_values.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -213,24 +212,6 @@ std::int64_t SharedModel::read(Real* to) const {
 
 void SharedModel::write(const Real* from) const {
   writeShared(from, _values, _size);
-}
-
-bool SharedModel::allFinite() const {
-  RealVector sums{}; // a number minus itself is zero if it is finite, otherwise NaN
-  std::int64_t i = 0;
-  for (; i + vector_values <= _size; i += vector_values) {
-    RealVector values{};
-    loadShared(_values + i, values);
-    sums += values - values;
-  }
-  std::array<Real, vector_values + 1> last{}; // the sums, and that of the values that fill no vector
-  std::memcpy(last.data(), &sums, sizeof sums);
-  for (; i < _size; ++i) {
-    Real value = 0;
-    loadShared(_values + i, value);
-    last.back() += value - value;
-  }
-  return std::all_of(last.begin(), last.end(), [](Real sum) { return sum == Real(0); });
 }
 
 Applied SharedModel::apply(const ModelChange& change, std::int64_t read) const {

@@ -55,8 +55,6 @@ class SharedModel {
   /// Copies the parameters. Returns the version at the beginning of the copy.
   std::int64_t read(Real* to) const;
   void write(const Real* from) const;
-  /// Are all parameters finite? Other ranks may change them meanwhile.
-  bool allFinite() const;
   /// Makes a change that was computed from version `read`, and counts the update, unless it is too old or the
   /// rank was given up.
   Applied apply(const ModelChange& change, std::int64_t read) const;

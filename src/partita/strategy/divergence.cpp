@@ -4,7 +4,6 @@
 #include "partita/io/stage_tensors.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -12,49 +11,61 @@ namespace partita {
 
 namespace {
 
-bool allFinite(const Real* values, std::size_t count) {
-  return std::all_of(values, values + count, [](Real value) { return std::isfinite(value); });
+std::function<void()> before_divergence;
+
+struct CountBad {
+  const Real* values;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t& bad) const {
+    bad += values[i] - values[i] == 0 ? 0 : 1;
+  }
+};
+
+template <class Space>
+bool finiteIn(const Space& space, const Real* values, std::int64_t count) {
+  std::int64_t bad = 0;
+  Kokkos::parallel_reduce("partita::finiteIn",
+                          Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(space, 0, count),
+                          CountBad{values}, bad);
+  return bad == 0;
 }
 
-bool allFinite(const TypedMatrix& stored) {
-  const Matrix values = makeMatrix("partita::allFinite", stored.rows, stored.columns);
-  copyValues(ExecSpace(), stored, values);
-  const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), values);
-  return allFinite(host.data(), host.size());
+/// The host reads what is offloaded: no work on `space` may still change it.
+bool tensorFinite(const ExecSpace& space, const StoredVector& stored, const StageTensor& tensor) {
+  if (stored.offloaded())
+    return finiteIn(Kokkos::DefaultHostExecutionSpace(), stored.onHost() + tensor.offset, tensor.size);
+  return finiteIn(space, stored.device().data() + tensor.offset, tensor.size);
+}
+
+bool matrixFinite(const ExecSpace& space, const TypedMatrix& stored) {
+  const Matrix values = makeMatrix("partita::matrixFinite", stored.rows, stored.columns);
+  copyValues(space, stored, values);
+  return finiteIn(space, values.data(), stored.size());
 }
 
 /// Are the parameters of a layer, and of the layers inside it, finite?
-bool parametersFinite(const Stage& stage, const LayerPlan& layer) {
-  for (const StageTensor& tensor : stage.tensors()) {
+bool parametersFinite(const ExecSpace& space, const Stage& stage, const LayerPlan& layer) {
+  const std::vector<StageTensor>& tensors = stage.tensors();
+  return std::all_of(tensors.begin(), tensors.end(), [&](const StageTensor& tensor) {
     const bool inside = tensor.layer.compare(0, layer.place.size() + 1, layer.place + ".") == 0;
-    if (!inside) continue;
-    std::vector<Real> values(static_cast<std::size_t>(tensor.size));
-    stage.masters().copyOut(ExecSpace(), tensor.offset, tensor.size, values.data());
-    if (!allFinite(values.data(), values.size())) return false;
-  }
-  return true;
+    return !inside || tensorFinite(space, stage.masters(), tensor);
+  });
 }
 
 /// Searches in the order in which a batch passes through the stage.
-std::string firstBadPlace(const LocalStage& local, const Tape& tape, const TypedMatrix& in) {
-  if (!allFinite(in)) return "the input of the stage";
+std::string firstBadPlace(const ExecSpace& space, const LocalStage& local, const Tape& tape,
+                          const TypedMatrix& in) {
+  if (!matrixFinite(space, in)) return "the input of the stage";
   const std::vector<LayerPlan>& layers = local.stage.plan().layers;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string name = layers[i].name();
-    if (!parametersFinite(local.stage, layers[i])) return "the parameters of " + name;
-    if (!allFinite(tape.outputs[i].rowsFrom(0, tape.rows))) return "the output of " + name;
+    if (!parametersFinite(space, local.stage, layers[i])) return "the parameters of " + name;
+    if (!matrixFinite(space, tape.outputs[i].rowsFrom(0, tape.rows))) return "the output of " + name;
   }
   for (const auto* more : {&local.stage.plan().decoder, &local.stage.plan().head})
     for (const LayerPlan& layer : *more)
-      if (!parametersFinite(local.stage, layer)) return "the parameters of " + layer.name();
+      if (!parametersFinite(space, local.stage, layer)) return "the parameters of " + layer.name();
   return "the loss";
 }
-
-} // namespace
-
-namespace {
-
-std::function<void()> before_divergence;
 
 } // namespace
 
@@ -78,49 +89,27 @@ void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& t
   BeforeDivergence::happen();
   throw RunError("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
                  std::to_string(step) +
-                 "; the first values that are not finite: " + firstBadPlace(local, tape, in) +
+                 "; the first values that are not finite: " + firstBadPlace(space, local, tape, in) +
                  " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "
                  "earlier steps, if there are any, are kept)");
 }
 
-namespace {
-
-struct CountBad {
-  const Real* values;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t& bad) const {
-    bad += values[i] - values[i] == 0 ? 0 : 1;
+void failIfNotFinite(const ExecSpace& space, const LocalStage& local, const std::string& kind,
+                     const StoredVector& values, std::int64_t step) {
+  fence(space, "partita::failIfNotFinite");
+  for (const StageTensor& tensor : tensorsOf(local.stage, kind)) {
+    if (tensorFinite(space, values, tensor)) continue;
+    BeforeDivergence::happen();
+    throw RunError("stage " + std::to_string(local.index() + 1) + ": '/" + kind + "/" + tensor.layer + "/" +
+                   tensor.name + "' is not finite after " + std::to_string(step) +
+                   " steps (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; "
+                   "checkpoints of earlier steps, if there are any, are kept)");
   }
-};
-
-bool allFinite(const ExecSpace& space, const StoredVector& stored, const StageTensor& tensor) {
-  using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
-  std::int64_t bad = 0;
-  if (stored.offloaded()) {
-    Kokkos::parallel_reduce("partita::failIfNotFinite", HostRange(0, tensor.size),
-                            CountBad{stored.onHost() + tensor.offset}, bad);
-  } else {
-    Kokkos::parallel_reduce("partita::failIfNotFinite", Range(space, 0, tensor.size),
-                            CountBad{stored.device().data() + tensor.offset}, bad);
-  }
-  return bad == 0;
 }
 
-} // namespace
-
 void failIfNotFinite(const ExecSpace& space, const LocalStage& local, std::int64_t step) {
-  const auto check = [&](const std::string& kind, const StoredVector& values) {
-    for (const StageTensor& tensor : tensorsOf(local.stage, kind)) {
-      if (allFinite(space, values, tensor)) continue;
-      BeforeDivergence::happen();
-      throw RunError("stage " + std::to_string(local.index() + 1) + ": '/" + kind + "/" + tensor.layer + "/" +
-                     tensor.name + "' is not finite after " + std::to_string(step) +
-                     " steps (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; "
-                     "checkpoints of earlier steps, if there are any, are kept)");
-    }
-  };
-  fence(space, "partita::failIfNotFinite"); // the host reads what is offloaded
-  check(parameters_kind, local.stage.masters());
-  check(statistics_kind, StoredVector(local.stage.statistics()));
+  failIfNotFinite(space, local, parameters_kind, local.stage.masters(), step);
+  failIfNotFinite(space, local, statistics_kind, StoredVector(local.stage.statistics()), step);
 }
 
 } // namespace partita

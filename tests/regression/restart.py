@@ -142,10 +142,13 @@ with h5py.File(sys.argv[1], "r+") as file:
     file["state"].attrs.modify(sys.argv[2], int(sys.argv[3]))
 """
 
-    def test_steps_that_no_run_has(self):
-        """Sums and products of such numbers could overflow."""
+    def setUp(self):
         if subprocess.run([self.PYTHON, "-c", "import h5py"], capture_output=True).returncode != 0:
             self.skipTest("there is no h5py")
+        super().setUp()
+
+    def test_steps_that_no_run_has(self):
+        """Sums and products of such numbers could overflow."""
         train(self.folder / "run", self.deck, "checkpoint/every=15")
         crafted = self.folder / "crafted.h5"
         for name, values in (("step", (-1, 10**11 + 1, 2**62)), ("run_step", (-1, 10**11 + 1, 2**62)),
@@ -157,17 +160,19 @@ with h5py.File(sys.argv[1], "r+") as file:
                     self.assertRefused(run("train", self.deck, "training/batch=80", "-r", crafted), crafted,
                                        "'/state' is inconsistent")
 
-    NOT_A_NUMBER = """import sys, h5py, zlib
+    SET_FIRST = """import sys, h5py, zlib
 with h5py.File(sys.argv[1], "r+") as file:
-    values = file["parameters/layer0.dense/weight"]
-    values[0, 0] = float("nan")
+    values = file[sys.argv[2]]
+    values[0, 0] = float(sys.argv[3])
     values.attrs.modify("crc32", zlib.crc32(values[...].tobytes()))
 """
 
+    def set_first(self, path, tensor, value):
+        """Changes the first value of a tensor, and its checksum."""
+        subprocess.run([self.PYTHON, "-c", self.SET_FIRST, path, tensor, value], check=True)
+
     def test_parameter_that_is_not_a_number(self):
         """A unit whose sum is NaN must not look like one that is never active, whoever computes its ReLU."""
-        if subprocess.run([self.PYTHON, "-c", "import h5py"], capture_output=True).returncode != 0:
-            self.skipTest("there is no h5py")
         for ranks, overrides in ((1, ["strategy/kind=joint"]), (2, ["strategy/kind=joint", "strategy/replicas=2"]),
                                  (1, ["strategy/input=relay"]), (2, ["strategy/input=relay"]),
                                  (2, ["strategy/kind=pipeline"])):
@@ -175,12 +180,27 @@ with h5py.File(sys.argv[1], "r+") as file:
                 kept = self.folder / f"{ranks} {overrides[0].rpartition('=')[2]}"
                 train(kept, self.deck, *overrides, "checkpoint/every=15", ranks=ranks)
                 first = checkpoints(kept)[15]
-                subprocess.run([self.PYTHON, "-c", self.NOT_A_NUMBER, first], check=True)
+                self.set_first(first, "parameters/layer0.dense/weight", "nan")
                 for place in ([], ["-d", kept.with_name(kept.name + " again")]):
                     result = run("train", self.deck, *overrides, "-r", first, *place, ranks=ranks)
                     self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
                     self.assertRegex(result.stderr,
                                      "stage [12]: ('/parameters/layer0.dense/weight'|the loss) is not finite a")
+
+    def test_infinite_moment(self):
+        """Adam never changes such a parameter again, which no loss shows. No file could be written from then on."""
+        for ranks, overrides in ((1, ["strategy/kind=joint"]), (2, ["strategy/kind=joint", "strategy/replicas=2"]),
+                                 (2, ["strategy/input=relay"])):
+            with self.subTest(ranks=ranks, overrides=overrides):
+                kept = self.folder / f"{ranks} {overrides[0].rpartition('=')[2]}"
+                train(kept, self.deck, *overrides, "optimiser/kind=adam", "checkpoint/every=15", ranks=ranks)
+                first = checkpoints(kept)[15]
+                self.set_first(first, "second_moment/layer0.dense/weight", "inf")
+                result = run("train", self.deck, *overrides, "optimiser/kind=adam", "checkpoint/every=5", "-r", first,
+                             "-d", kept.with_name(kept.name + " again"), ranks=ranks)
+                self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                self.assertRegex(result.stderr,
+                                 r"stage 1: '/second_moment/layer0.dense/weight' is not finite after \d+ steps")
 
 
 def add_variant(name):

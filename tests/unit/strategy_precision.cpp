@@ -196,29 +196,34 @@ TEST_CASE("A NaN in a hidden layer is seen in the loss, in spite of ReLU", "[str
                                               ContainsSubstring("the parameters of layer0.dense"));
 }
 
-TEST_CASE("A parameter or statistic that is not finite is found, and named", "[strategy]") {
+TEST_CASE("A parameter, statistic or moment that is not finite is found, and named", "[strategy]") {
   for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
     Trainer trainer(precision, withBatchNorm());
     const LocalStage& local = *trainer.model.stages.front();
-    CHECK_NOTHROW(failIfNotFinite(space, local, 7));
+    const std::vector<Optimiser::State> moments = trainer.trainer.updater().states();
+    REQUIRE(moments.size() == 2);
+    const auto check_model = [&] { failIfNotFinite(space, local, 7); };
+    CHECK_NOTHROW(check_model());
     for (const double bad :
          {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-      const auto check = [&](const std::string& kind, const StoredVector& stored) {
+      const auto find = [&](const std::string& kind, const StoredVector& stored, const auto& check) {
         const std::vector<Real> before = stored.values(space);
         for (const StageTensor& tensor : tensorsOf(local.stage, kind)) {
           std::vector<Real> values = before;
           values[static_cast<std::size_t>(tensor.offset + tensor.size - 1)] = static_cast<Real>(bad);
           stored.copyIn(space, values.data());
-          CHECK_THROWS_WITH(failIfNotFinite(space, local, 7),
-                            ContainsSubstring("stage 1: '/" + kind + "/" + tensor.layer + "/" + tensor.name +
-                                              "' is not finite after 7 steps"));
+          CHECK_THROWS_WITH(check(), ContainsSubstring("stage 1: '/" + kind + "/" + tensor.layer + "/" +
+                                                       tensor.name + "' is not finite after 7 steps"));
         }
         stored.copyIn(space, before.data());
+        CHECK_NOTHROW(check());
       };
-      check(parameters_kind, local.stage.masters());
-      check(statistics_kind, StoredVector(local.stage.statistics()));
+      find(parameters_kind, local.stage.masters(), check_model);
+      find(statistics_kind, StoredVector(local.stage.statistics()), check_model);
+      for (const Optimiser::State& moment : moments)
+        find(moment.name, moment.values,
+             [&] { failIfNotFinite(space, local, moment.name, moment.values, 7); });
     }
-    CHECK_NOTHROW(failIfNotFinite(space, local, 7));
   }
 }
 

@@ -48,8 +48,12 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   finishUpdates(space, updaters);
   for (StageUpdater* updater : updaters) updater->failIfDiverged(space, updater->local().tape, Matrix());
   const std::int64_t run_step = _run.length.runStep(position);
-  if (_represents)
+  if (_represents) {
     for (const auto& stage : _run.stages) failIfNotFinite(space, *stage, run_step);
+    for (StageUpdater* updater : updaters)
+      for (const Optimiser::State& state : updater->states())
+        failIfNotFinite(space, updater->local(), state.name, state.values, run_step);
+  }
   auto job = std::make_shared<CheckpointJob>();
   job->final_name = _run.directory.file(checkpointName(run_step));
   job->again = run_step == _last_step; // ranks at their own pace may meet several times in a step

@@ -21,8 +21,8 @@ class Checkpointer {
   Checkpointer& operator=(const Checkpointer&) = delete;
 
   /// Copies the state at `position` and begins to write it; first waits for the previous checkpoint if that
-  /// is still being written. Collective. Throws RunError if a loss, a parameter or a running statistic is not
-  /// finite.
+  /// is still being written. Collective. Throws RunError if a loss, or a value of the stages or their
+  /// updaters, is not finite.
   void take(const ExecSpace& space, const Position& position, const std::vector<StageUpdater*>& updaters);
   /// See StepControl::keepNumbers.
   void keepNumbers(const std::vector<double>& numbers) { _numbers = numbers; }

@@ -395,16 +395,33 @@ TEST_CASE("a step in step is divided by speed") {
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{33, 0, 67});
 }
 
-TEST_CASE("older times of batches count half in the next division of a step") {
+TEST_CASE("a job that is suspended in a measured step is divided as if it were not") {
+  constexpr int steps = 4;
+  for (int suspended = 0; suspended < steps; ++suspended) {
+    CAPTURE(suspended);
+    BatchRules rules = rulesOf(WorkerRule::synchronous);
+    rules.batch = 100;
+    BatchController controller(rules, {replica(1, 512, 64), replica(1, 512, 64)});
+    for (int step = 0; step < steps; ++step) { // the second worker already waits for the end of the step
+      controller.finished(0, {true, 50, 50, step == suspended ? 36000.0 : 1.5});
+      controller.finished(1, {true, 50, 50, 0.5});
+    }
+    controller.resplit();
+    CHECK(sizesOf(controller) == std::vector<std::int64_t>{25, 75});
+  }
+}
+
+TEST_CASE("a step is divided by the fastest batch of each worker, whatever its size") {
   BatchRules rules = rulesOf(WorkerRule::synchronous);
   rules.batch = 100;
   BatchController controller(rules, {replica(1, 512, 64), replica(1, 512, 64)});
-  controller.finished(0, {true, 10, 10, 1.0});
-  controller.finished(1, {true, 10, 10, 1.0});
-  controller.resplit(); // speeds 10, 10
-  CHECK(sizesOf(controller) == std::vector<std::int64_t>{50, 50});
-  controller.finished(0, {true, 25, 25, 0.5}); // (5 + 25) / (0.5 + 0.5) samples per second
-  controller.resplit();                        // speeds 30, 10
+  controller.finished(0, {true, 50, 50, 0.1}); // 500 samples per second, as nobody is after the warm-up
+  controller.forgetTimes();
+  controller.finished(0, {true, 10, 10, 1.0}); // 10
+  controller.finished(0, {true, 60, 60, 2.0}); // 30
+  controller.finished(0, {true, 1, 1, 0.5});   // 2
+  controller.finished(1, {true, 10, 10, 1.0}); // 10
+  controller.resplit();
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{75, 25});
 }
 

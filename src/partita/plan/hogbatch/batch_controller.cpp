@@ -23,6 +23,16 @@ void checkGroup(const WorkerGroup& group) {
     throw std::logic_error("sizes of batches need 1 <= lower <= start <= upper");
 }
 
+/// The fastest batch shows the speed of a worker: in others it may have been halted, even for hours if the
+/// batch system suspended the job.
+void keepFastest(GroupState& state, const EndedBatch& ended) {
+  const auto examples = static_cast<double>(ended.examples);
+  const bool first = !(state.timed_seconds > 0.0);
+  if (!first && ended.seconds * state.timed_examples >= state.timed_seconds * examples) return;
+  state.timed_examples = examples;
+  state.timed_seconds = ended.seconds;
+}
+
 } // namespace
 
 BatchController::BatchController(const BatchRules& rules, const std::vector<WorkerGroup>& groups)
@@ -45,8 +55,7 @@ void BatchController::finished(std::size_t group, const EndedBatch& ended) {
   GroupState& state = _states.at(group);
   const double weighted = ended.applied ? _rules.weight(_groups[group].role) : 0.0;
   state.updates += weighted;
-  state.timed_examples += static_cast<double>(ended.examples);
-  state.timed_seconds += ended.seconds;
+  keepFastest(state, ended);
   if (countsLaps()) {
     countInLap(group, weighted, ended.wanted == state.size);
   } else if (_rules.rule == WorkerRule::proportional) {
@@ -159,10 +168,6 @@ void BatchController::resplit() {
     speeds.push_back(isActive(i) ? state.timed_examples / state.timed_seconds : 0.0);
   }
   setSpeeds(speeds);
-  for (GroupState& state : _states) {
-    state.timed_examples *= 0.5;
-    state.timed_seconds *= 0.5;
-  }
 }
 
 void BatchController::forgetTimes() {

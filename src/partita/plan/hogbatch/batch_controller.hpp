@@ -37,7 +37,7 @@ struct GroupState {
   double updates = 0.0;        ///< u of the paper; beta weights those of shared workers
   double round_updates = 0.0;  ///< proportional: since the last change; bounded growth: in laps since then
   double round_examples = 0.0; ///< proportional: since the last change
-  double timed_examples = 0.0; ///< synchronous: of measured batches; older ones count less
+  double timed_examples = 0.0; ///< synchronous: of the batch with the least time per example
   double timed_seconds = 0.0;  ///< synchronous: the same
   double round_batches = 0.0;  ///< bounded growth: in laps since the last change
   double lap_updates = 0.0;    ///< bounded growth: in this lap
@@ -80,7 +80,7 @@ class BatchController {
   std::vector<std::int64_t> split(std::int64_t examples) const;
   /// Synchronous: sets the sizes by these speeds in examples/s, so that all groups need the same time.
   void setSpeeds(const std::vector<double>& speeds);
-  /// Synchronous: sets the sizes by the speeds measured so far; does nothing before each group has been
+  /// Synchronous: sets the sizes by the fastest batch of each group; does nothing before each group has been
   /// timed. Steps are deterministic as long as nobody calls it.
   void resplit();
   /// Synchronous: the batches so far say nothing about the speeds, as those in which workers warm up.

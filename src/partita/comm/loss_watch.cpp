@@ -79,9 +79,9 @@ void killAll(const std::vector<Process>& processes) {
 RanksLost::RanksLost(const Communicator& watched, const std::vector<int>& ranks)
     : std::runtime_error(formatRanks(watched.worldRanks(ranks)) + ": no longer there"), _ranks(ranks) {}
 
-LossWatch::LossWatch(const Communicator& world, After after, double patience)
+LossWatch::LossWatch(const Communicator& world, After after, double patience, std::function<double()> clock)
     : _comm(world.duplicate()), _processes(2 * static_cast<std::size_t>(world.size()), 0.0), _after(after),
-      _patience(patience), _hook([this] { look(); }) {
+      _patience(patience), _time(std::move(clock)), _hook([this] { look(); }) {
   const auto own = static_cast<std::size_t>(_comm.rank());
   std::vector<double> places(static_cast<std::size_t>(_comm.size()), 0.0);
   places[own] = placeOfProcesses();
@@ -181,11 +181,16 @@ void LossWatch::look() {
   if (filesAreDone()) leaveTheLost();
 }
 
+double LossWatch::now() {
+  constexpr double longest_gap = 1.0; // s; a rank that waits looks far more often
+  return _time.look(longest_gap);
+}
+
 /// A file that all ranks write together is never closed if one of them has died.
 bool LossWatch::filesAreDone() {
   if (files_together == 0) return true;
-  if (_files_since == Clock::time_point()) _files_since = Clock::now();
-  if (secondsSince(_files_since) > file_patience) {
+  if (!_files_since) _files_since = now();
+  if (now() - *_files_since > file_patience) {
     fail(namesOfLost() + ": died while all ranks wrote a file together, so the run cannot continue (restart "
                          "it with -r latest)");
   }
@@ -240,8 +245,8 @@ void LossWatch::lookAtRankZero() {
   _looked = Clock::now();
   if (!isDead(0)) return;
   if (_code >= 0) leaveProcess(_code); // it has left after the results
-  if (_alone_since == Clock::time_point()) _alone_since = Clock::now();
-  if (secondsSince(_alone_since) < abort_patience) return;
+  if (!_alone_since) _alone_since = now();
+  if (now() - *_alone_since < abort_patience) return;
   fail("rank 0, which coordinates, has died");
 }
 

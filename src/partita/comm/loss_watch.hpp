@@ -1,8 +1,11 @@
 #pragma once
 
 #include "partita/comm/wait.hpp"
+#include "partita/core/watched_time.hpp"
 
 #include <atomic>
+#include <functional>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -29,8 +32,9 @@ class LossWatch {
   /// The effect of a loss. A watch that continues the run takes over from one that ends the job.
   enum class After { end, go_on };
   /// `patience`: seconds. A rank that does not reach a wait for this long after a loss is in a call that it
-  /// cannot leave, such as opening a file together, and the job ends. Collective.
-  LossWatch(const Communicator& world, After after, double patience);
+  /// cannot leave, such as opening a file together, and the job ends. `clock`: the seconds since the
+  /// construction; empty: those of the system. Collective.
+  LossWatch(const Communicator& world, After after, double patience, std::function<double()> clock = {});
   /// For the ranks that remain after a loss under another watch: they start again. Collective on them.
   explicit LossWatch(const LossWatch& before);
   ~LossWatch();
@@ -88,6 +92,7 @@ class LossWatch {
   std::string namesOfLost() const { return names({_lost.begin(), _lost.end()}); }
   [[noreturn]] void fail(const std::string& text) const;
   bool filesAreDone();
+  double now(); ///< s; the whole job may be suspended after a loss, and then nobody can do anything
 
   Communicator _comm;
   std::vector<int> _job_ranks = jobRanks(); ///< asked for early: later MPI may be stuck
@@ -98,8 +103,10 @@ class LossWatch {
   double _patience;
   bool _ready = false;        ///< every rank knows the processes of all
   std::atomic<int> _code{-1}; ///< if not negative: the results are written
-  Clock::time_point _looked, _files_since{}, _alone_since{};
-  std::atomic<bool> _left{false}; ///< RanksLost was thrown: another watch takes over
+  Clock::time_point _looked;
+  WatchedTime _time;
+  std::optional<double> _files_since, _alone_since; ///< s
+  std::atomic<bool> _left{false};                   ///< RanksLost was thrown: another watch takes over
   std::atomic<bool> _starts{false};
   // For a thread that notices that this one does not reach a wait:
   std::atomic<bool> _ends{false};

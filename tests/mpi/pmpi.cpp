@@ -14,6 +14,19 @@ std::vector<MpiRecord> kept;
 std::mt19937_64 random_bits;
 std::map<MPI_Comm, MPI_Comm> parents; // of communicators with all ranks of another
 
+/// A duplicate under way.
+struct Duplicate {
+  MPI_Comm of = MPI_COMM_NULL, *created = nullptr;
+};
+std::map<MPI_Request, Duplicate> duplicates;
+
+void endDuplicate(MPI_Request request) {
+  const auto found = duplicates.find(request);
+  if (found == duplicates.end()) return;
+  parents[*found->second.created] = found->second.of;
+  duplicates.erase(found);
+}
+
 MPI_Comm parentOf(MPI_Comm comm) {
   const auto found = parents.find(comm);
   return found == parents.end() ? MPI_COMM_NULL : found->second;
@@ -138,6 +151,12 @@ int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* created) {
   return code;
 }
 
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* created, MPI_Request* request) {
+  const int code = PMPI_Comm_idup(comm, created, request);
+  partita::test::duplicates[*request] = {comm, created};
+  return code;
+}
+
 int MPI_Send(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
   partita::test::keep(MpiCall::send, comm, to, count, type, buffer);
   partita::test::delay(4, 500);
@@ -176,7 +195,10 @@ int MPI_Recv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_
 
 int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   partita::test::delay(16, 300);
-  return PMPI_Test(request, done, status);
+  const MPI_Request tested = *request;
+  const int code = PMPI_Test(request, done, status);
+  if (*done != 0) partita::test::endDuplicate(tested);
+  return code;
 }
 
 int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,

@@ -278,6 +278,9 @@ class Losses(hogbatch.RunOfWorkers):
                 if deed == "pause":
                     job.wait(1.0)
                     job.signal(signal.SIGCONT, [processes[victim]])
+            # Results that were on their way may come after a stop: then the launcher would wait for the process.
+            job.wait_for(lambda: "parameters_hash" in job.said())
+            job.signal(signal.SIGCONT, list(processes.values()))
             result = job.finish()
         said = result.stdout + result.stderr
         tolerates = "strategy/tolerate=true" in overrides

@@ -152,6 +152,15 @@ class Watchdog(support.RunTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("loss", result.stdout)
 
+    def test_stopped_after_a_barrier(self):
+        """The last duplicate of a communicator, for the parameters, follows a barrier: nobody waits inside MPI for it."""
+        arguments = ["train", self.deck, "run/steps=3", "run/evaluate_every=0", "run/watchdog=6", "-d", self.folder / "run"]
+        counted = support.run(*arguments, ranks=2, environment=with_fault("count:1:0"))
+        last = re.search(r"sums, ([0-9]+) duplicates", counted.stderr)[1]
+        result = support.run(*arguments, "--overwrite", ranks=2, environment=with_fault(f"dup:1:{last}"))
+        self.assertReported(result, "partita: rank 0: rank 1: no response for 6 s (run/watchdog) while others wait",
+                            "rank 0: waiting ", "for all other ranks (communicator)")
+
     def test_stopped_rank_zero(self):
         result, seconds = self.with_signal(signal.SIGSTOP, 0, "run/watchdog=6")
         self.assertReported(result, "partita: rank 1: rank 0: no response for 6 s (run/watchdog) while this rank waits")

@@ -1,13 +1,14 @@
 // Loaded with LD_PRELOAD: makes one call of a real run fail. PARTITA_FAULT=KIND:RANK:NUMBER. KIND is `lose`
 // (a message is never sent, and MPI reports success) or `fail` (MPI reports an error), where NUMBER counts
 // the matrices that the rank sends, from 1; `halt` (the rank stops itself by SIGSTOP before it enters barrier
-// NUMBER, counted from 1); `sync` (the first file of arrays that the rank synchronises with the disk takes
-// NUMBER seconds, or until the file of PARTITA_FAULT_OVER exists); `disk` (files whose names begin with
-// "step-" cannot be read); `table` (nor can tables after their first block); `count` (no call fails; at its
-// end the rank prints how many sums over ranks it has started); `order` (no call fails; the process prints
-// each file that is renamed, and whether its contents were synchronised before); `quota` (the system gives up
-// rows of tables, and says so once, when they are synchronised); `space` (NUMBER bytes are free in folders
-// named "checkpoints"); or `window` (the rank gets no memory to share with others).
+// NUMBER, counted from 1); `dup` (the same before it duplicates a communicator for the NUMBERth time); `sync`
+// (the first file of arrays that the rank synchronises with the disk takes NUMBER seconds, or until the file
+// of PARTITA_FAULT_OVER exists); `disk` (files whose names begin with "step-" cannot be read); `table` (nor
+// can tables after their first block); `count` (no call fails; at its end the rank prints how many sums over
+// ranks and duplicates of communicators it has started); `order` (no call fails; the process prints each file
+// that is renamed, and whether its contents were synchronised before); `quota` (the system gives up rows of
+// tables, and says so once, when they are synchronised); `space` (NUMBER bytes are free in folders named
+// "checkpoints"); or `window` (the rank gets no memory to share with others).
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -197,18 +198,29 @@ extern "C" int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int 
   return std::strcmp(fault().kind, "fail") == 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
+namespace {
+
+int sums = 0, duplicates = 0;
+
+/// Stops this process before the call that the fault names.
+void haltBefore(const char* kind, int call) {
+  if (std::strcmp(fault().kind, kind) != 0 || !isOfRank(fault().rank) || call != fault().number) return;
+  announce();
+  raise(SIGSTOP);
+}
+
+} // namespace
+
 extern "C" int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
   static int entered = 0;
-  if (std::strcmp(fault().kind, "halt") == 0 && isOfRank(fault().rank) && ++entered == fault().number) {
-    announce();
-    raise(SIGSTOP);
-  }
+  haltBefore("halt", ++entered);
   return PMPI_Ibarrier(comm, request);
 }
 
-namespace {
-int sums = 0;
-} // namespace
+extern "C" int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* duplicate, MPI_Request* request) {
+  haltBefore("dup", ++duplicates);
+  return PMPI_Comm_idup(comm, duplicate, request);
+}
 
 extern "C" int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op operation,
                               MPI_Comm comm, MPI_Request* request) {
@@ -218,6 +230,6 @@ extern "C" int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatyp
 
 extern "C" int MPI_Finalize() {
   if (std::strcmp(fault().kind, "count") == 0 && isOfRank(fault().rank))
-    std::fprintf(stderr, "faults: %d sums\n", sums);
+    std::fprintf(stderr, "faults: %d sums, %d duplicates\n", sums, duplicates);
   return PMPI_Finalize();
 }

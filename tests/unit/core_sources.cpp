@@ -108,6 +108,18 @@ TEST_CASE("There is no global fence in the sources", "[core]") {
     if (path.filename() != "types.hpp") FAIL_CHECK(path << ": " << hit);
 }
 
+TEST_CASE("No rank waits for others inside MPI, where the watchdog does not see it", "[core]") {
+  // Called by all ranks during set-up, right after a barrier.
+  const std::vector<std::string> in_set_up{"src/partita/comm/nccl.cpp", "src/partita/comm/rank_places.cpp",
+                                           "src/partita/comm/mpi.cpp"};
+  const auto calls =
+      findAll(programSources(), "\\b(MPI_(?:Barrier|Bcast|Gather|Gatherv|Scatter|Allgather|Alltoall|"
+                                "Reduce|Allreduce|Scan|Comm_dup))\\(");
+  CHECK(calls.size() == in_set_up.size()); // one each: the search works
+  for (const auto& [call, path] : calls)
+    if (!isOneOf(path, in_set_up)) FAIL_CHECK(path << ": " << call);
+}
+
 TEST_CASE("Every kernel has a label of ours", "[core]") {
   const auto& sources = programSources();
   // These files pass on the label of their caller. Loops of a team within a kernel have none.

@@ -1,6 +1,7 @@
 #include "partita/comm/agree.hpp"
 
 #include "partita/comm/chunks.hpp"
+#include "partita/comm/lasting.hpp"
 #include "partita/comm/loss_watch.hpp"
 #include "partita/config/text.hpp"
 
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <thread>
 
@@ -40,16 +42,22 @@ std::string broadcast(const Communicator& world, std::string text, int root) {
 
 std::size_t detail::broadcastCount(const Communicator& world, std::size_t count, int root) {
   auto shared = static_cast<std::int64_t>(count);
-  world.barrier(); // a broadcast blocks; this wait is watched
-  PARTITA_MPI(MPI_Bcast(&shared, 1, MPI_INT64_T, root, world.get()));
+  broadcastBytes(world, &shared, sizeof shared, root);
   return static_cast<std::size_t>(shared);
 }
 
 /// In chunks, because MPI counts with an int, and a large model has more bytes.
 void detail::broadcastBytes(const Communicator& world, void* to, std::size_t bytes, int root) {
   for (std::size_t sent = 0; sent < bytes; sent += chunk_bytes) {
-    const auto count = static_cast<int>(std::min(chunk_bytes, bytes - sent));
-    PARTITA_MPI(MPI_Bcast(static_cast<char*>(to) + sent, count, MPI_BYTE, root, world.get()));
+    char* const place = static_cast<char*>(to) + sent;
+    const std::size_t size = std::min(chunk_bytes, bytes - sent);
+    const Lasting<std::vector<char>> chunk(std::vector<char>(place, place + size));
+    const auto count = static_cast<std::int64_t>(size);
+    Request request;
+    PARTITA_MPI(MPI_Ibcast(chunk->data(), mpiCount(count), MPI_BYTE, root, world.get(),
+                           request.start({WaitedFor::Kind::all, "broadcast", -1, 0, "", -1, 0, count})));
+    request.wait();
+    std::memcpy(place, chunk->data(), size);
   }
 }
 

@@ -12,7 +12,6 @@
 #include <functional>
 #include <iostream>
 #include <mutex>
-#include <numeric>
 #include <sstream>
 #include <unistd.h>
 #include <utility>
@@ -198,7 +197,8 @@ bool LossWatch::filesAreDone() {
 }
 
 void LossWatch::leaveTheLost() {
-  if (static_cast<int>(_lost.size()) + 1 >= _comm.size()) fail("all workers are lost");
+  const bool is_last = static_cast<int>(_lost.size()) + 1 >= _comm.size();
+  if (is_last && _code < 0) fail("all workers are lost");
   // Never freed: a rank that was given up may still receive it.
   auto* const order = new std::vector<int>(static_cast<std::size_t>(_comm.size()) + 1, 0);
   order->front() = _code;
@@ -248,12 +248,6 @@ void LossWatch::lookAtRankZero() {
   if (!_alone_since) _alone_since = now();
   if (now() - *_alone_since < abort_patience) return;
   fail("rank 0, which coordinates, has died");
-}
-
-std::vector<int> LossWatch::jobRanks() const {
-  std::vector<int> ranks(static_cast<std::size_t>(_comm.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return _comm.worldRanks(ranks);
 }
 
 /// "ranks 1,3": their numbers in the job, which differ from those here after an earlier loss.

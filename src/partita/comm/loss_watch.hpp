@@ -87,7 +87,6 @@ class LossWatch {
   void lookAtRankZero();
   void obey();
   [[noreturn]] void leave();
-  std::vector<int> jobRanks() const;
   std::string names(const std::vector<int>& ranks) const;
   std::string namesOfLost() const { return names({_lost.begin(), _lost.end()}); }
   [[noreturn]] void fail(const std::string& text) const;
@@ -95,7 +94,7 @@ class LossWatch {
   double now(); ///< s; the whole job may be suspended after a loss, and then nobody can do anything
 
   Communicator _comm;
-  std::vector<int> _job_ranks = jobRanks(); ///< asked for early: later MPI may be stuck
+  std::vector<int> _job_ranks = _comm.worldRanks(); ///< asked for early: later MPI may be stuck
   std::vector<double> _processes; ///< by rank: number and start time; number 0: not visible from this rank
   std::set<int> _lost;
   bool _holds = false;

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 namespace partita {
@@ -122,6 +123,15 @@ Communicator Communicator::split(int colour, int key) const {
   return Communicator(comm);
 }
 
+Communicator Communicator::duplicate() const {
+  barrier(); // ranks that are lost before they come here leave no communicator half made
+  const Lasting<MPI_Comm> comm(MPI_COMM_NULL);
+  Request request;
+  PARTITA_MPI(MPI_Comm_idup(_comm, &*comm, request.start(everyone("communicator"))));
+  request.wait();
+  return Communicator(*comm);
+}
+
 Communicator::Communicator(Communicator&& other) noexcept
     : _comm(std::exchange(other._comm, MPI_COMM_NULL)), _rank(other._rank), _size(other._size),
       _world_ranks(std::move(other._world_ranks)) {}
@@ -169,6 +179,12 @@ std::vector<int> Communicator::worldRanks(const std::vector<int>& ranks) const {
   std::vector<int> found(ranks.size());
   translate(ranks.data(), static_cast<int>(ranks.size()), found.data());
   return found;
+}
+
+std::vector<int> Communicator::worldRanks() const {
+  std::vector<int> ranks(static_cast<std::size_t>(_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return worldRanks(ranks);
 }
 
 void Communicator::translate(const int* ranks, int count, int* found) const {

@@ -66,8 +66,8 @@ class Communicator {
   static Communicator world();
   /// Ranks of one colour, ordered by key; collective.
   Communicator split(int colour, int key) const;
-  Communicator duplicate() const { return split(0, rank()); }
-  Communicator node() const; ///< the ranks that share this one's memory; collective
+  Communicator duplicate() const; ///< collective
+  Communicator node() const;      ///< the ranks that share this one's memory; collective
   /// These ranks alone, in increasing order; collective on them, whatever has happened to the others.
   Communicator only(const std::vector<int>& ranks) const;
 
@@ -82,6 +82,7 @@ class Communicator {
   /// time grows with the ranks of the job, so the answer is kept.
   int worldRank(int rank) const;
   std::vector<int> worldRanks(const std::vector<int>& ranks) const; ///< the same of several ranks
+  std::vector<int> worldRanks() const;                              ///< the same of all ranks
 
   void barrier() const;
   void sum(std::vector<double>& values) const;                ///< in place, over all ranks

@@ -1,5 +1,7 @@
 #include "partita/comm/rank_places.hpp"
 
+#include "partita/comm/lasting.hpp"
+#include "partita/comm/wait.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/types.hpp"
@@ -248,12 +250,16 @@ std::string lineOf(const std::vector<RankPlace>& places, const std::vector<int>&
 } // namespace
 
 std::vector<RankPlace> gatherPlaces(const Communicator& world) {
-  const PlaceRecord own = ownRecord(world);
-  std::vector<PlaceRecord> records(world.rank() == 0 ? world.size() : 0);
-  PARTITA_MPI(MPI_Gather(&own, sizeof own, MPI_BYTE, records.data(), sizeof own, MPI_BYTE, 0, world.get()));
+  const Lasting<PlaceRecord> own(ownRecord(world));
+  const Lasting<std::vector<PlaceRecord>> records(
+      std::vector<PlaceRecord>(world.rank() == 0 ? world.size() : 0));
+  Request request;
+  PARTITA_MPI(MPI_Igather(&*own, sizeof *own, MPI_BYTE, records->data(), sizeof *own, MPI_BYTE, 0,
+                          world.get(), request.start({WaitedFor::Kind::all, "places of ranks"})));
+  request.wait();
   std::vector<RankPlace> places;
-  places.reserve(records.size());
-  for (const PlaceRecord& record : records) places.push_back(placeOf(record));
+  places.reserve(records->size());
+  for (const PlaceRecord& record : *records) places.push_back(placeOf(record));
   return places;
 }
 

@@ -102,6 +102,7 @@ void SharedWindow::allocate() {
 
 SharedWindow::~SharedWindow() {
   if (_window == MPI_WIN_NULL || std::uncaught_exceptions() > 0) return;
+  _node.barrier(); // MPI_Win_free blocks: wait for missing ranks here, where the watchdog sees it
   MPI_Win_unlock_all(_window);
   MPI_Win_free(&_window);
 }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,13 +18,6 @@ namespace {
 static_assert(std::is_trivially_copyable<Sign>::value, "signs travel as bytes");
 
 constexpr double lost_signs = 2.5; // periods without a sign, after which the last one is out of date
-
-/// The numbers of all ranks in the job.
-std::vector<int> ranksInJob(const Communicator& comm) {
-  std::vector<int> ranks(static_cast<std::size_t>(comm.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return comm.worldRanks(ranks);
-}
 
 /// Of a time without a look, at most these seconds count: more than those after which the watchdog starts
 /// over.
@@ -53,7 +45,7 @@ Watchdog::Actions Watchdog::warnAndEndJob() {
 Watchdog::Watchdog(const Communicator& world, const Limits& limits, Actions actions,
                    std::function<double()> seconds)
     : _comm(world.duplicate()), _limits(limits), _actions(std::move(actions)),
-      _table(ranksInJob(_comm), lost_signs * limits.sign, 0.0), _time(std::move(seconds)),
+      _table(_comm.worldRanks(), lost_signs * limits.sign, 0.0), _time(std::move(seconds)),
       _next_warning(limits.warning) {
   setWatcher(this);
 }
@@ -69,7 +61,7 @@ void Watchdog::restart(const Limits& limits) {
   _limits = limits;
   _attentive_since = countedSeconds();
   _next_warning = limits.warning;
-  _table = WaitTable(ranksInJob(_comm), lost_signs * limits.sign, _attentive_since);
+  _table = WaitTable(_comm.worldRanks(), lost_signs * limits.sign, _attentive_since);
 }
 
 /// All signs must be received before the communicator is freed, but rank 0 does not know how many there are:

@@ -1,7 +1,6 @@
 #include "partita/train/banner.hpp"
 
 #include "partita/comm/nccl.hpp"
-#include "partita/comm/rank_places.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
@@ -94,11 +93,11 @@ Banner showBanner(const ExecSpace& space, const Communicator& world, const std::
   provenance = makeProvenance(mpi, hdf5Version(), gemm, command_line);
   Log::info("Partita " + provenance.front().second + ": training partitioned networks, " +
             counted(world.size(), "rank"));
-  const std::vector<RankPlace> places = gatherPlaces(world);
-  provenance.emplace_back("devices", summarisePlaces(places));
+  banner.places = gatherPlaces(world);
+  provenance.emplace_back("devices", summarisePlaces(banner.places));
   for (std::size_t i = 1; i < provenance.size(); ++i)
     Log::info(bannerLine(provenance[i].first, provenance[i].second));
-  showPlaces(places);
+  showPlaces(banner.places);
   for (const std::string& advice :
        {blasInfo().advice, compilerAdvice(), productAdvice(), bindingAdvice(world)})
     if (!advice.empty()) Log::warning(advice);

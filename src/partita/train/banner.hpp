@@ -1,10 +1,12 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
+#include "partita/comm/rank_places.hpp"
 #include "partita/core/provenance.hpp"
 #include "partita/plan/grid_plan.hpp"
 
 #include <map>
+#include <vector>
 
 namespace partita {
 
@@ -13,6 +15,7 @@ struct Banner {
   Provenance provenance;
   /// FLOP/s of a product of such numbers, if they are multiplied without a conversion; on rank 0.
   std::map<Precision, double> product_rates;
+  std::vector<RankPlace> places; ///< by rank, on rank 0
 };
 
 /// Prints the build and the machine on rank 0, after measuring the rate of a matrix product; warns if a

@@ -1,7 +1,6 @@
 #include "partita/train/results.hpp"
 
 #include "partita/comm/agree.hpp"
-#include "partita/comm/rank_places.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
@@ -75,14 +74,13 @@ struct Utilisation {
 struct Counters {
   explicit Counters(const Grid& grid)
       : device(grid.world().gather(AllocationCounter::peakBytes())),
-        resident(grid.world().gather(peakResidentBytes())), places(gatherPlaces(grid.world())) {
+        resident(grid.world().gather(peakResidentBytes())) {
     for (const TrafficCounter& counter : traffic_counters)
       sent.*counter.value = grid.world().total(grid.traffic.*counter.value);
   }
 
   Traffic sent;
   std::vector<std::int64_t> device, resident; // by rank
-  std::vector<RankPlace> places;              // by rank, on rank 0
   std::optional<Utilisation> utilisation;
 };
 
@@ -145,8 +143,8 @@ void addWorkers(JsonObject& json, const WorkerHistory& history, const std::vecto
 /// On rank 0, whose rate stands for those of all ranks; none if these compute on different devices, or if
 /// rank 0 does not train.
 std::optional<Utilisation> utilisationOf(const Summary& summary, const RunConfig& deck,
-                                         const Partition& partition, const Grid& grid,
-                                         const std::vector<RankPlace>& places) {
+                                         const Partition& partition, const Grid& grid) {
+  const std::vector<RankPlace>& places = summary.places;
   const bool alike = std::all_of(places.begin(), places.end(), [&](const RankPlace& place) {
     return deviceOf(place) == deviceOf(places.front()) &&
            place.device.threads == places.front().device.threads;
@@ -200,7 +198,7 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   for (const TrafficCounter& counter : traffic_counters) json.add(counter.name, counters.sent.*counter.value);
   json.add("peak_device_bytes", counters.device);
   json.add("peak_rss_bytes", counters.resident);
-  addWorkers(json, workers, counters.places);
+  addWorkers(json, workers, summary.places);
   if (check)
     for (const auto& [key, object] : check->entries) json.add(key, object);
   if (summary.predicted && summary.measured) addCosts(json, *summary.predicted, *summary.measured);
@@ -248,7 +246,7 @@ void finishSummary(const Summary& summary, const Setup& setup, Monitor& monitor,
                    const RunDirectory& directory) {
   const Partition& partition = setup.plans.partition;
   Counters counters(setup.grid);
-  counters.utilisation = utilisationOf(summary, setup.config, partition, setup.grid, counters.places);
+  counters.utilisation = utilisationOf(summary, setup.config, partition, setup.grid);
   const std::optional<ForecastCheck> check = checkForecast(summary, setup, monitor.workers());
   show(summary, setup.config, partition, counters);
   if (check) Log::info(check->line);

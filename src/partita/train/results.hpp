@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/rank_places.hpp"
 #include "partita/core/provenance.hpp"
 #include "partita/io/run_file.hpp"
 #include "partita/strategy/evaluation.hpp"
@@ -24,6 +25,7 @@ struct Summary {
   RunLength length;
   Provenance provenance;
   std::map<Precision, double> product_rates;   ///< see Banner
+  std::vector<RankPlace> places;               ///< by rank, on rank 0
   std::optional<StepCost> predicted, measured; ///< of a step, with `run/cluster`
   std::shared_ptr<const RunForecast> forecast; ///< the same for ranks that are not in step; null: none
 };

@@ -165,6 +165,16 @@ Outcome endEarly(const Communicator& world, const BegunRun& run, TrainingParts& 
   return reportStop(run.setup.config, parts.control, parts.checkpointer, directory, kept);
 }
 
+/// Where these ranks are, in their order; on rank 0.
+std::vector<RankPlace> placesOf(const Communicator& ranks, const Banner& banner) {
+  std::vector<RankPlace> places;
+  if (ranks.rank() != 0) return places;
+  places.reserve(static_cast<std::size_t>(ranks.size()));
+  for (const int rank : ranks.worldRanks())
+    places.push_back(banner.places.at(static_cast<std::size_t>(rank)));
+  return places;
+}
+
 /// Evaluates the trained network. Collective. Throws RunError if its parameters are not finite.
 Summary summaryOf(const ExecSpace& space, const Communicator& world, BegunRun& run,
                   const TrainingParts& parts, const Banner& banner, const std::optional<StepCost>& measured) {
@@ -182,6 +192,7 @@ Summary summaryOf(const ExecSpace& space, const Communicator& world, BegunRun& r
   summary.length = run.length;
   summary.provenance = run.provenance;
   summary.product_rates = banner.product_rates;
+  summary.places = placesOf(world, banner);
   summary.predicted = run.predicted;
   summary.measured = measured;
   summary.forecast = run.forecast;

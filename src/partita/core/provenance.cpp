@@ -109,6 +109,10 @@ std::string processorField(const std::string& name) {
   return "";
 }
 
+bool hasFlag(const std::string& flags, const std::string& flag) {
+  return (" " + flags + " ").find(" " + flag + " ") != std::string::npos;
+}
+
 bool processorHasAvx512() {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0;
@@ -146,11 +150,21 @@ std::string timeStamp() {
 std::string processorName() {
   std::string name = processorField("model name");
   if (name.empty()) return "unknown";
-  const std::string flags = " " + processorField("flags") + " ";
+  const std::string flags = processorField("flags");
   std::string found;
-  for (const std::string flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
-    if (flags.find(" " + flag + " ") != std::string::npos) found += (found.empty() ? "" : ", ") + flag;
+  for (const char* flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
+    if (hasFlag(flags, flag)) found += std::string(found.empty() ? "" : ", ") + flag;
   return found.empty() ? name : name + " (" + found + ")";
+}
+
+bool multipliesBf16Fast(const std::string& vendor, const std::string& flags) {
+  const bool half_rate = vendor == "GenuineIntel" && hasFlag(flags, "avx512_fp16");
+  return hasFlag(flags, "amx_bf16") || (hasFlag(flags, "avx512_bf16") && !half_rate);
+}
+
+bool multipliesBf16Fast() {
+  static const bool fast = multipliesBf16Fast(processorField("vendor_id"), processorField("flags"));
+  return fast;
 }
 
 std::string compilerAdvice() {

@@ -43,6 +43,12 @@ std::string hostName();
 /// "Intel(R) Xeon(R) Processor (avx2, avx512f, amx_bf16)". "unknown" if the system does not tell.
 std::string processorName();
 
+/// Has this node's processor instructions that multiply bf16 numbers faster than floats? Intel's cores since
+/// Sapphire Rapids do it by AMX, which virtual machines may hide: their AVX-512 has half the rate of floats.
+bool multipliesBf16Fast();
+/// The same for a vendor and flags as in /proc/cpuinfo.
+bool multipliesBf16Fast(const std::string& vendor, const std::string& flags);
+
 /// What to do about a program that was compiled without instructions that double its speed and that the
 /// processor has; empty if there are none.
 std::string compilerAdvice();

@@ -2,6 +2,7 @@
 
 #if defined(PARTITA_HAVE_ONEDNN) && !defined(PARTITA_DOUBLE)
 
+#include "partita/core/provenance.hpp"
 #include "partita/kernels/onednn.hpp"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ std::int64_t compiledShapes() {
 
 bool multiplies(Precision precision) {
   static const bool single = supports(dnnl::cpu_isa::avx512_core),
-                    bf16 = supports(dnnl::cpu_isa::avx512_core_bf16);
+                    bf16 = supports(dnnl::cpu_isa::avx512_core_bf16) && multipliesBf16Fast();
 #if DNNL_VERSION_MAJOR >= 3
   static const bool fp16 = supports(dnnl::cpu_isa::avx512_core_fp16);
 #else

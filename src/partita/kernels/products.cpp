@@ -3,6 +3,7 @@
 #include "partita/core/clock.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/loops.hpp"
+#include "partita/core/provenance.hpp"
 #include "partita/core/region.hpp"
 #include "partita/kernels/cublaslt.hpp"
 #include "partita/kernels/onednn_products.hpp"
@@ -181,13 +182,8 @@ bool multipliesDirectly(Precision precision) {
 }
 
 bool lacksProducts(Precision precision) {
-#if defined(__x86_64__) && defined(__GNUC__)
   return device_is_host && sizeof(Real) == sizeof(float) && precision == Precision::bf16 &&
-         onednn::version().empty() && __builtin_cpu_supports("avx512bf16") != 0;
-#else
-  (void)precision;
-  return false;
-#endif
+         onednn::version().empty() && multipliesBf16Fast();
 }
 
 std::string gemmPath(Precision precision) {

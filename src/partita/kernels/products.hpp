@@ -60,7 +60,7 @@ void columnSums(const ExecSpace& space, const TypedMatrix& a, const TypedSpan& s
 /// convert them to `Real` first.
 bool multipliesDirectly(Precision precision);
 
-/// Would the processor multiply such numbers directly, if this build had a library for it?
+/// Would the processor multiply such numbers faster than floats, if this build had a library for it?
 bool lacksProducts(Precision precision);
 
 /// The library that computes the products of `Real`: "oneDNN 2.6.3", "BLAS", "cuBLASLt 13.0.2", "cuBLAS",

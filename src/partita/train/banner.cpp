@@ -128,8 +128,8 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
   warnOfManyMicrobatches(config, grid);
   if (lacksProducts(config.run.precision))
     Log::warning(
-        "run/precision: this processor multiplies bf16 numbers directly, but the build has no oneDNN and "
-        "converts them to float; install libdnnl-dev (or oneDNN) and build again");
+        "run/precision: this processor multiplies bf16 numbers faster than floats, but the build has no "
+        "oneDNN and converts them to float; install libdnnl-dev (or oneDNN) and build again");
   if (config.optimiser.offload == Offload::none) return;
   RunConfig without = config;
   without.optimiser.offload = Offload::none;

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -11,7 +12,7 @@ import hogbatch
 import support
 from hogbatch import SEED, WORKERS
 from machine import EndedEarly, Job
-from support import checkpoints, train
+from support import checkpoints, train, with_fault
 
 # Makes the launcher let the other ranks live if one dies.
 RECOVERS = {"OMPI_MCA_orte_enable_recovery": "1"}
@@ -238,6 +239,18 @@ class Losses(hogbatch.RunOfWorkers):
         self.assertEnded(result)
         self.assertIn("rank 3: the worker is lost", result.stderr)
         self.assertWhole(600, 6)
+
+    def test_stopped_worker_after_the_results(self):
+        """It stops before the last barrier, at which all ranks end; the others need nothing from it any more."""
+        job = {"ranks": 4, "folder": "counted", "environment": with_fault("count:3:0")}
+        with self.job("run/epochs=2", "run/watchdog=6", **job) as counted:
+            last = re.search(r"([0-9]+) barriers", counted.finish().stderr)[1]
+        job = {"ranks": 4, "environment": with_fault(f"halt:3:{last}")}
+        with self.job("run/epochs=2", "run/watchdog=6", **job) as stopped:
+            result = stopped.finish()
+        self.assertEnded(result)
+        self.assertNotIn("partita:", result.stderr)
+        self.assertNotIn("lost_step", self.workers()[3])
 
     def test_campaign(self):
         """Random workers, batches and slowdowns; some die, some stop, some of these come back."""

@@ -5,10 +5,10 @@
 // (the first file of arrays that the rank synchronises with the disk takes NUMBER seconds, or until the file
 // of PARTITA_FAULT_OVER exists); `disk` (files whose names begin with "step-" cannot be read); `table` (nor
 // can tables after their first block); `count` (no call fails; at its end the rank prints how many sums over
-// ranks and duplicates of communicators it has started); `order` (no call fails; the process prints each file
-// that is renamed, and whether its contents were synchronised before); `quota` (the system gives up rows of
-// tables, and says so once, when they are synchronised); `space` (NUMBER bytes are free in folders named
-// "checkpoints"); or `window` (the rank gets no memory to share with others).
+// ranks, duplicates of communicators and barriers it has started); `order` (no call fails; the process prints
+// each file that is renamed, and whether its contents were synchronised before); `quota` (the system gives up
+// rows of tables, and says so once, when they are synchronised); `space` (NUMBER bytes are free in folders
+// named "checkpoints"); or `window` (the rank gets no memory to share with others).
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -200,7 +200,7 @@ extern "C" int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int 
 
 namespace {
 
-int sums = 0, duplicates = 0;
+int sums = 0, duplicates = 0, barriers = 0;
 
 /// Stops this process before the call that the fault names.
 void haltBefore(const char* kind, int call) {
@@ -212,8 +212,7 @@ void haltBefore(const char* kind, int call) {
 } // namespace
 
 extern "C" int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
-  static int entered = 0;
-  haltBefore("halt", ++entered);
+  haltBefore("halt", ++barriers);
   return PMPI_Ibarrier(comm, request);
 }
 
@@ -230,6 +229,6 @@ extern "C" int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatyp
 
 extern "C" int MPI_Finalize() {
   if (std::strcmp(fault().kind, "count") == 0 && isOfRank(fault().rank))
-    std::fprintf(stderr, "faults: %d sums, %d duplicates\n", sums, duplicates);
+    std::fprintf(stderr, "faults: %d sums, %d duplicates, %d barriers\n", sums, duplicates, barriers);
   return PMPI_Finalize();
 }

@@ -395,7 +395,7 @@ TEST_CASE("a step in step is divided by speed") {
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{33, 0, 67});
 }
 
-TEST_CASE("a job that is suspended in a measured step is divided as if it were not") {
+TEST_CASE("a step is divided as if the job had not been suspended while it was measured") {
   constexpr int steps = 4;
   for (int suspended = 0; suspended < steps; ++suspended) {
     CAPTURE(suspended);
@@ -415,7 +415,7 @@ TEST_CASE("a step is divided by the fastest batch of each worker, whatever its s
   BatchRules rules = rulesOf(WorkerRule::synchronous);
   rules.batch = 100;
   BatchController controller(rules, {replica(1, 512, 64), replica(1, 512, 64)});
-  controller.finished(0, {true, 50, 50, 0.1}); // 500 samples per second, as nobody is after the warm-up
+  controller.finished(0, {true, 50, 50, 0.1}); // faster than anybody after the warm-up
   controller.forgetTimes();
   controller.finished(0, {true, 10, 10, 1.0}); // 10
   controller.finished(0, {true, 60, 60, 2.0}); // 30

@@ -48,16 +48,18 @@ std::size_t detail::broadcastCount(const Communicator& world, std::size_t count,
 
 /// In chunks, because MPI counts with an int, and a large model has more bytes.
 void detail::broadcastBytes(const Communicator& world, void* to, std::size_t bytes, int root) {
+  const Lasting<std::vector<char>> chunk(std::vector<char>(std::min(chunk_bytes, bytes)));
+  const bool sends = world.rank() == root;
   for (std::size_t sent = 0; sent < bytes; sent += chunk_bytes) {
     char* const place = static_cast<char*>(to) + sent;
     const std::size_t size = std::min(chunk_bytes, bytes - sent);
-    const Lasting<std::vector<char>> chunk(std::vector<char>(place, place + size));
+    if (sends) std::memcpy(chunk->data(), place, size);
     const auto count = static_cast<std::int64_t>(size);
     Request request;
     PARTITA_MPI(MPI_Ibcast(chunk->data(), mpiCount(count), MPI_BYTE, root, world.get(),
                            request.start({WaitedFor::Kind::all, "broadcast", -1, 0, "", -1, 0, count})));
     request.wait();
-    std::memcpy(place, chunk->data(), size);
+    if (!sends) std::memcpy(place, chunk->data(), size);
   }
 }
 

@@ -1,6 +1,8 @@
 #include "partita/comm/link.hpp"
 
+#include "partita/comm/lasting.hpp"
 #include "partita/comm/tags.hpp"
+#include "partita/comm/wait.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/random.hpp"
@@ -112,15 +114,14 @@ double SlowLink::summed(std::int64_t bytes, int ranks) {
 
 namespace {
 
-constexpr int clock_tag = static_cast<int>(Tag::clock);
 constexpr int questions = 20; // at least one is answered without competition for the cores
 
 void answer(const Communicator& comm, const std::function<double()>& own) {
   for (int rank = 1; rank < comm.size(); ++rank) {
     for (int question = 0; question < questions; ++question) {
-      PARTITA_MPI(MPI_Recv(nullptr, 0, MPI_DOUBLE, rank, clock_tag, comm.get(), MPI_STATUS_IGNORE));
-      const double now = own();
-      PARTITA_MPI(MPI_Send(&now, 1, MPI_DOUBLE, rank, clock_tag, comm.get()));
+      Request().receive(nullptr, 0, MPI_DOUBLE, rank, Tag::clock, comm, "question about the clock").wait();
+      const Lasting<double> now(own());
+      Request().send(&*now, 1, MPI_DOUBLE, rank, Tag::clock, comm, "time of the clock").wait();
     }
   }
 }
@@ -129,12 +130,12 @@ void answer(const Communicator& comm, const std::function<double()>& own) {
 double ask(const Communicator& comm, const std::function<double()>& own) {
   double least = std::numeric_limits<double>::lowest(), most = std::numeric_limits<double>::max();
   for (int question = 0; question < questions; ++question) {
-    double there = 0.0;
+    const Lasting<double> there;
     const double asked = own();
-    PARTITA_MPI(MPI_Send(nullptr, 0, MPI_DOUBLE, 0, clock_tag, comm.get()));
-    PARTITA_MPI(MPI_Recv(&there, 1, MPI_DOUBLE, 0, clock_tag, comm.get(), MPI_STATUS_IGNORE));
-    least = std::max(least, there - own());
-    most = std::min(most, there - asked);
+    Request().send(nullptr, 0, MPI_DOUBLE, 0, Tag::clock, comm, "question about the clock").wait();
+    Request().receive(&*there, 1, MPI_DOUBLE, 0, Tag::clock, comm, "time of the clock").wait();
+    least = std::max(least, *there - own());
+    most = std::min(most, *there - asked);
   }
   const bool same_clock = least <= 0.0 && most >= 0.0;
   return same_clock ? 0.0 : (least + most) / 2.0;

@@ -224,7 +224,7 @@ void LossWatch::obey() {
     std::vector<int> order(static_cast<std::size_t>(_comm.size()) + 1);
     PARTITA_MPI(MPI_Recv(order.data(), static_cast<int>(order.size()), MPI_INT, 0, 0, _comm.get(),
                          MPI_STATUS_IGNORE));
-    _code = order.front();
+    if (order.front() >= 0) _code = order.front(); // rank 0 may not know yet that all results are there
     for (int rank = 0; rank < _comm.size(); ++rank)
       if (order[static_cast<std::size_t>(rank) + 1] != 0) _lost.insert(rank);
   }

@@ -6,8 +6,8 @@
 
 namespace partita {
 
-/// Are all these values in host memory finite? It counts, which compilers vectorise, because an end at the
-/// first bad value would make the usual case several times slower.
+/// Are all these values in host memory finite? Counts instead of stopping at the first bad value: compilers
+/// vectorise that, so the usual case is several times faster.
 template <class Number>
 bool allFinite(const Number* values, std::int64_t count) {
   return std::count_if(values, values + count, [](Number value) { return !std::isfinite(value); }) == 0;

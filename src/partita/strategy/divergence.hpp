@@ -26,8 +26,8 @@ class BeforeDivergence {
 [[noreturn]] void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& tape,
                                const TypedMatrix& in, std::int64_t counted_from, std::int64_t batches);
 
-/// Throws RunError if one of these values of a stage, of this kind, is not finite after `step` steps of the
-/// run; names the tensor. Reads all values, and waits for the device.
+/// Throws RunError if one of `values`, which belong to a stage and are of this kind, is not finite after
+/// `step` steps of the run; names the tensor. Reads all values, and waits for the device.
 void failIfNotFinite(const ExecSpace& space, const LocalStage& local, const std::string& kind,
                      const StoredVector& values, std::int64_t step);
 /// The same for parameters and running statistics. A loss need not show it: the ReLU of a library may turn

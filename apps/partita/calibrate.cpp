@@ -340,10 +340,11 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
     Log::error(line + ": other programs use these cores; nothing was written");
     return exit_failure;
   }
-  if (file) {
+  collectively(world, [&] {
+    if (!file) return;
     file->write(clusterText(cluster));
     file->commit();
-  }
+  });
   Log::info("  " + line);
   if (arguments.output.empty()) Log::info(clusterText(cluster));
   return 0;

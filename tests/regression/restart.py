@@ -134,6 +134,26 @@ class LongerEpochs(support.RunTest):
         self.assertEqual(times, sorted(times))
 
 
+class DamagedTable(support.RunTest):
+    def test_history(self):
+        """A table with rows of others is set aside; the new one has those that could be read."""
+        run = self.folder / "run"
+        train(run, self.deck, "checkpoint/every=10", "run/log_every=5", "run/epochs=1")
+        whole = (run / "history.csv").read_bytes().splitlines(keepends=True)
+        cells = whole[2].split(b",")
+        for damaged in ([*cells[:-1], b"\x00\xff\n"], [*cells[:5], b"x5", *cells[6:]], [*cells[:5], b"", *cells[6:]], cells[1:]):
+            with self.subTest(row=damaged):
+                for name in ("summary.json", "parameters.h5", "history.csv.superseded"):
+                    (run / name).unlink(missing_ok=True)
+                (run / "history.csv").write_bytes(b"".join([*whole[:2], b",".join(damaged), *whole[3:]]))
+                result = support.run("train", self.deck, "checkpoint/every=10", "run/log_every=5", "run/epochs=1", "-d", run,
+                                     "-r", "latest", ranks=2)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("history.csv: has rows that this program does not write, and was renamed to", result.stderr)
+                kept = (run / "history.csv").read_bytes().splitlines(keepends=True)
+                self.assertEqual(kept[:3], [*whole[:2], whole[3]])
+
+
 class Crafted(support.RunTest):
     # By a Python with h5py, which this one need not be.
     PYTHON = os.environ.get("PARTITA_EXPORT_PYTHON") or sys.executable

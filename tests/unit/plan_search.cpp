@@ -164,6 +164,10 @@ TEST_CASE("A specification chooses accelerators, and the reference is always amo
           std::string::npos);
   REQUIRE(refusal(text("[[case]]\nrecompute = true\nchoose_recompute = true\n")).find("has no effect") !=
           std::string::npos);
+  for (const std::string key : {"bandwidth", "node_bandwidth", "host_bandwidth"})
+    for (const std::string rate : {"0", "1e-292", "1e19"})
+      REQUIRE(refusal(text("[search]\n" + key + " = " + rate + "\n")).find("search/" + key + ": ") !=
+              std::string::npos);
 }
 
 TEST_CASE("Mistakes in the description of a transformer are all reported", "[plan][search]") {

@@ -261,8 +261,10 @@ namespace {
 
 /// The name without links and dots, of a file that need not exist.
 fs::path wholeName(const std::string& path) {
-  std::error_code ignored;
-  return fs::weakly_canonical(fs::absolute(resolveLinks(path), ignored), ignored);
+  std::error_code ignored, failure;
+  const fs::path name = fs::absolute(resolveLinks(path), ignored),
+                 whole = fs::weakly_canonical(name, failure);
+  return failure ? name.lexically_normal() : whole; // a folder may be closed to this user
 }
 
 /// Is one the name under which the other may be written?

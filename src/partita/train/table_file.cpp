@@ -27,6 +27,18 @@ std::vector<std::string> cellsOf(const std::string& row) {
   return cells;
 }
 
+/// Could this be a row of the program? Damage and editors leave other characters.
+bool isRow(const std::vector<std::string>& cells, std::size_t columns, std::size_t step_column) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_printable = [](const std::string& cell) {
+    return std::all_of(cell.begin(), cell.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  };
+  if (cells.size() != columns) return false;
+  const std::string& step = cells[step_column];
+  return !step.empty() && std::all_of(step.begin(), step.end(), is_digit) &&
+         std::all_of(cells.begin(), cells.end(), is_printable);
+}
+
 /// The complete rows up to a step; a row that a killed run has left half written is dropped.
 KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_t step_column,
                   std::int64_t run_step) {
@@ -47,9 +59,9 @@ KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_
   const std::size_t columns = cellsOf(header).size();
   while (next() && !file.eof()) {
     const std::vector<std::string> cells = cellsOf(row);
-    const bool whole = cells.size() == columns;
-    kept.others = kept.others || !whole;
-    if (!whole || std::strtoll(cells[step_column].c_str(), nullptr, 10) > run_step) continue;
+    const bool own = isRow(cells, columns, step_column);
+    kept.others = kept.others || !own;
+    if (!own || std::strtoll(cells[step_column].c_str(), nullptr, 10) > run_step) continue;
     kept.text += row + '\n';
     kept.last_time = std::max(kept.last_time, std::strtod(cells[0].c_str(), nullptr));
   }

@@ -33,8 +33,8 @@ std::vector<Section> describe(SearchTask& task, OtherKeys& others) {
   search.add("batch", &task.batch, within(1, most_count), "samples", "");
   search.add("bandwidth", &task.bandwidth, within(1, most_rate), "bytes per second", "");
   search.add("node_devices", &task.node_devices, within(1, most_count), "devices", "");
-  search.add("node_bandwidth", &task.node_bandwidth, atLeast(0), "bytes per second", "");
-  search.add("host_bandwidth", &task.host_bandwidth, atLeast(0), "bytes per second", "");
+  search.add("node_bandwidth", &task.node_bandwidth, within(1, most_rate), "bytes per second", "");
+  search.add("host_bandwidth", &task.host_bandwidth, within(1, most_rate), "bytes per second", "");
   search.add("adam", &task.adam, "");
   search.add("engine", choice(task.schedule.engine), "");
   search.add("schedule_width", &others.schedule_width, within(0, 1 << 20), "partial schedules", "");

@@ -37,7 +37,8 @@ VARIANTS = {
 TOKENS = ("data/kind=grammar", "data/classes=0", "data/sequence=1",
           'network/layers=[{ type = "embedding", width = 64 }, { type = "dense" }]')
 KEYS = {
-    "joint": ("strategy/kind=joint",), "replicas": ("strategy/kind=joint",), "local-sgd": ("strategy/kind=local-sgd",),
+    "joint": ("strategy/kind=joint",), "replicas": ("strategy/kind=joint",),
+    "local-sgd": ("strategy/kind=local-sgd", "strategy/every=1"),  # with 15 sums, no rank is the last one at each
     "checkpoints": ("strategy/kind=joint", "checkpoint/every=2"),
     "parts": ("strategy/kind=joint", "strategy/parts=2"),
     "tokens in parts": ("strategy/kind=joint", "strategy/parts=2", "strategy/split=grid", *TOKENS),

@@ -136,6 +136,15 @@ class Calibrations(support.RunTest):
         self.assertDone(result)
         self.assertIn("file_bandwidth", result.stdout[result.stdout.index("[cluster]"):])
 
+    def test_a_full_disk_is_told_in_one_line(self):
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                result = run("plan", "calibrate", "--quick", *ANY_NOISE, "-o", "/dev/full", ranks=ranks)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertEqual([line for line in result.stderr.splitlines() if "partita" in line],
+                                 ["partita: /dev/full: cannot be written: No space left on device"])
+                self.assertNotIn("MPI_ABORT", result.stderr)
+
     def test_noise_is_refused(self):
         file = self.folder / "cluster.toml"
         result = run("plan", "calibrate", "--quick", "--noise", "0", "-o", file, ranks=2)

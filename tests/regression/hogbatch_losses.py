@@ -248,6 +248,7 @@ class Losses(hogbatch.RunOfWorkers):
         job = {"ranks": 4, "environment": with_fault(f"halt:3:{last}")}
         with self.job("run/epochs=2", "run/watchdog=6", **job) as stopped:
             result = stopped.finish()
+        self.assertRegex(result.stderr, r"faults: [0-9.]+\n")  # it has stopped
         self.assertEnded(result)
         self.assertNotIn("partita:", result.stderr)
         self.assertNotIn("lost_step", self.workers()[3])

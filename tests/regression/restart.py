@@ -136,7 +136,7 @@ class LongerEpochs(support.RunTest):
 
 class DamagedTable(support.RunTest):
     def test_history(self):
-        """A table with rows of others is set aside; the new one has those that could be read."""
+        """A table with a damaged row is set aside; the new one has the rows that could be read."""
         run = self.folder / "run"
         train(run, self.deck, "checkpoint/every=10", "run/log_every=5", "run/epochs=1")
         whole = (run / "history.csv").read_bytes().splitlines(keepends=True)

@@ -110,11 +110,11 @@ TEST_CASE("There is no global fence in the sources", "[core]") {
 
 TEST_CASE("Ranks wait for others where the watchdog sees it, not inside MPI", "[core]") {
   const std::vector<std::string> known{
-      "loss_watch.cpp: MPI_Recv", // of a message that has arrived, as the next two
+      "loss_watch.cpp: MPI_Recv", // of a message that has arrived, as in the mailbox and the watchdog
       "mailbox.cpp: MPI_Mrecv",
       "mpi.cpp: MPI_Comm_create_group", // of ranks that have all left a wait
       "mpi.cpp: MPI_Comm_dup",          // of the world, before there is a watchdog
-      "mpi.cpp: MPI_Comm_split",        // right after a barrier, as the others below
+      "mpi.cpp: MPI_Comm_split",        // right after a barrier, as the next five
       "mpi.cpp: MPI_Comm_split_type",
       "nccl.cpp: MPI_Bcast",
       "rank_places.cpp: MPI_Allgather",

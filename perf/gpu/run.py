@@ -93,9 +93,14 @@ class Kit:
 
     def keep(self, part, rows, ended):
         self.results[part] = {"ended": ended, "rows": rows}
-        new = self.file.with_suffix(".json.new")  # the time limit may end the script while it writes
-        new.write_text(json.dumps(self.results, indent=1) + "\n")
-        os.replace(new, self.file)
+        replace(self.file, json.dumps(self.results, indent=1) + "\n")
+
+
+def replace(path, text):
+    """Complete or not at all: the time limit may end the script while it writes."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text)
+    os.replace(new, path)
 
 
 def mpirun(ranks):
@@ -330,7 +335,7 @@ def main():
         late = "" if kit.left() > 0 else "; it ran out of time, call again for it"
         print(f"{name}: {sum(not entry['ok'] for entry in rows)} of {len(rows)} failed{late}", flush=True)
     text = table(kit.results)
-    (kit.out / "results.md").write_text(text)
+    replace(kit.out / "results.md", text)
     print(text)
     wanted = arguments.parts or [name for name, _, _ in PARTS]
     ended = all(kit.results.get(name, {}).get("ended") for name in wanted)

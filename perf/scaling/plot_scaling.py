@@ -11,10 +11,10 @@ import json
 import os
 import statistics
 import sys
+from pathlib import Path
 
-
-def fail(message):
-    sys.exit(f"plot_scaling.py: {message}")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "apps" / "plot"))
+from pictures import fail, save, start_pyplot
 
 
 def read_series(folder):
@@ -61,15 +61,7 @@ def print_table(folder, table):
 
 
 def draw(tables, output):
-    try:
-        import matplotlib
-    except ImportError:
-        fail("the picture needs matplotlib: install python3-matplotlib, or run pip install matplotlib")
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
-                         "legend.frameon": False})
+    plt = start_pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), constrained_layout=True)
     every = sorted({row[0] for table in tables.values() for row in table})
     left.plot(every, every, color="#7F7F7F", linestyle=":", label="ideal")
@@ -88,11 +80,8 @@ def draw(tables, output):
     left.yaxis.set_major_formatter("{x:g}")
     left.legend()
     right.set_ylim(bottom=0)
-    try:
-        figure.savefig(output, dpi=150)
-    except (OSError, ValueError) as error:
-        fail(f"{output}: {error}")
-    print(f"\n{output}")
+    print()
+    save(figure, output)
 
 
 def main():

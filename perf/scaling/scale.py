@@ -17,6 +17,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "apps" / "plot"))
+from output_files import store
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SUBMIT = {"slurm": ["sbatch"], "flux": ["flux", "batch"], "pbs": ["qsub"]}
@@ -113,12 +117,11 @@ def submit(arguments, ranks):
     job = os.path.join(arguments.folder, f"ranks{ranks}.sh")
     if os.path.exists(job) and os.path.samefile(job, template):
         fail(f"{template}: the job would be written to this file; give the template another name")
-    with open(job, "w", encoding="utf-8") as file:
-        file.write(text)
     try:
+        store(text.encode(), job)
         subprocess.run([*SUBMIT[arguments.submit], job], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        fail(f"{job}: cannot be submitted: {error}")
+        fail(f"{job}: cannot be written or submitted: {error}")
 
 
 def main():

@@ -76,6 +76,14 @@ class Kit(support.RunTest):
         self.assertIn("| smoke | b | FAILED |", table)
         self.assertIn("ran out of time", table)
 
+    def test_results_are_complete_or_the_old_ones(self):
+        file = self.write("results.md", "old")
+        self.module.replace(file, "new")
+        self.assertEqual(file.read_text(), "new")
+        with self.assertRaises(UnicodeEncodeError):
+            self.module.replace(file, "\ud800")  # cannot be written
+        self.assertEqual(file.read_text(), "new")
+
 
 if __name__ == "__main__":
     support.main()

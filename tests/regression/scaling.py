@@ -10,6 +10,17 @@ from pathlib import Path
 import support
 
 SCALING = Path(__file__).resolve().parents[2] / "perf" / "scaling"
+# Of matplotlib, for a picture for which the disk has room only in part.
+STAND_IN = """
+from unittest.mock import MagicMock
+use, pyplot, figure = MagicMock(), MagicMock(), MagicMock()
+def savefig(file, **options):
+    with open(file, "wb") if isinstance(file, str) else file as picture:
+        picture.write(b"half a pic")
+        raise OSError(28, "No space left on device")
+figure.savefig = savefig
+pyplot.subplots.return_value = figure, (MagicMock(), MagicMock())
+"""
 WEAK_DECK = support.SMALL_DECK.replace("cuts = [3]\nreplicas = 1\n", "")
 
 
@@ -124,17 +135,31 @@ class Scaling(support.RunTest):
         told = self.python("scale.py", support._app, deck, "weak", self.series, "--over", "replicas", expected=1)
         self.assertIn("data/samples", told)
 
-    @support.unittest.skipUnless(importlib.util.find_spec("matplotlib"), "there is no matplotlib")
-    def test_picture(self):
+    def write_summaries(self):
         for ranks, rate in ((1, 1000.0), (2, 1900.0)):
             run = self.series / f"ranks{ranks}-1"
             run.mkdir(parents=True)
             summary = {"grid": {"stages": ranks, "replicas": 1, "ranks": ranks}, "strategy": "sil",
                        "samples_per_second": rate, "parameters": 7}
             (run / "summary.json").write_text(json.dumps(summary))
+
+    @support.unittest.skipUnless(importlib.util.find_spec("matplotlib"), "there is no matplotlib")
+    def test_picture(self):
+        self.write_summaries()
         told = self.python("plot_scaling.py", self.series, "-o", self.folder / "scaling.png")
         self.assertIn("| 2 | sil | 2 x 1 | 1900 | 7 | 1.90 | 95 % |", told)
         self.assertEqual((self.folder / "scaling.png").read_bytes()[:4], b"\x89PNG")
+
+    def test_a_picture_is_complete_or_the_old_one(self):
+        self.write_summaries()
+        picture = self.write("scaling.png", "the old one")
+        self.write("matplotlib.py", STAND_IN)
+        told = self.python("plot_scaling.py", self.series, "-o", picture, expected=1, PYTHONPATH=str(self.folder))
+        self.assertIn("scaling.png: no space left on device", told)
+        self.assertEqual(picture.read_text(), "the old one")
+        told = self.python("plot_scaling.py", self.series, "-o", self.series / "ranks1-1" / "summary.json", expected=1,
+                           PYTHONPATH=str(self.folder))
+        self.assertIn("has the name of a file of the run", told)
 
 
 if __name__ == "__main__":

@@ -122,6 +122,17 @@ class Forecasts(support.RunTest):
                            "none' is not the directory of a finished run: there is no file", "none/summary.json")
         self.assertRefused(run("plan", "calibrate", self.deck, "--from", self.folder / "r"), "--from")
 
+    def test_refining_needs_a_time_of_computing(self):
+        folder, refined = self.folder / "r", self.folder / "refined.toml"
+        cluster = self.write("cluster.toml", CLUSTER)
+        self.assertDone(run("train", self.deck, "strategy/kind=joint", f"run/cluster={cluster}", "-d", folder))
+        summary = summary_of(folder)
+        summary["measured"]["compute_s"] = 0
+        (folder / "summary.json").write_text(json.dumps(summary))
+        self.assertRefused(run("plan", "calibrate", "--from", folder, "-o", refined),
+                           "r/summary.json: /measured/compute_s is 0: the run has measured no time of computing")
+        self.assertFalse(refined.exists())
+
     def test_refusals(self):
         for ranks in (1, 2):
             result = run("train", self.deck, "run/cluster=none.toml", ranks=ranks)

@@ -53,6 +53,16 @@ TEST_CASE("A file of another version or of another kind is refused", "[config]")
   }
 }
 
+TEST_CASE("The line ends of Windows are named", "[config]") {
+  const std::string why = ": the line ends in CRLF, as on Windows, instead of LF";
+  for (const char* const text : {"partita things 2\r\na\r\n", "partita things 2 hash\r\na\r\n"}) {
+    INFO(text);
+    CHECK(rowsOf(text).front() == "file:1" + why);
+  }
+  CHECK(rowsOf("partita things 2\na\nb\r\n").front() == "file:3" + why);
+  CHECK(rowsOf("others\r\na\r\n").front().find("file: is not a file of things;") == 0);
+}
+
 TEST_CASE("The first line may say more than the format", "[config]") {
   CHECK(RowReader("partita things 2 hash\n", "file", format).first() == "partita things 2 hash");
 }

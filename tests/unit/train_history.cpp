@@ -119,6 +119,29 @@ TEST_CASE("A table that another program has changed is set aside, not cut down",
   }
 }
 
+TEST_CASE("A table whose rows are swapped or repeated is set aside", "[train]") {
+  const std::string a = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,,\n",
+                    b = "1.5,step,2,1,7,7,0.5,0.001,2000,1.5,75,,\n",
+                    c = "9.5,step,2,1,8,8,0.5,0.001,2000,1.5,75,,\n",
+                    d = "10.25,step,1,1,6,6,0.5,0.001,2000,1.5,75,,\n"; // a stage that is behind
+  const auto keptOf = [](const std::string& rows) {
+    const ScratchFolder folder;
+    const std::string path = folder.write("history.csv", header + rows);
+    HistoryFile{path, 9};
+    const bool aside = std::filesystem::exists(folder.path("history.csv.superseded"));
+    if (aside) CHECK(folder.read("history.csv.superseded") == header + rows);
+    HistoryFile{path, 9}; // what it has written itself is kept
+    CHECK_FALSE(std::filesystem::exists(folder.path("history.csv.superseded-2")));
+    return (aside ? "aside: " : "") + folder.read("history.csv").substr(header.size());
+  };
+  CHECK(keptOf(a + b + c + d) == a + b + c + d);
+  CHECK(keptOf(a + b + d + c) == "aside: " + a + b + d);
+  CHECK(keptOf(a + b + a + c + d) == "aside: " + a + b + c + d);
+  CHECK(keptOf(a + b + c + c + d) == "aside: " + a + b + c + d);
+  CHECK(keptOf(a + b + c + d + a) == "aside: " + a + b + c + d);
+  CHECK(keptOf("inf" + a.substr(3) + b + c) == "aside: " + b + c);
+}
+
 TEST_CASE("Rows that cannot be written are kept until they can", "[train]") {
   const ScratchFolder folder;
   const std::string path = folder.path("history.csv");

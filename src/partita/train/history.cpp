@@ -13,12 +13,12 @@ std::string stageName(std::int64_t stage) {
 
 const char* const header = "time_s,event,stage,epoch,step,run_step,loss,learning_rate,samples_per_second,"
                            "grad_norm,train_accuracy,accuracy,accuracy_alone";
-constexpr std::size_t run_step_column = 5;
+constexpr TableColumns history_columns{5, 0}; // stages that train at once report their steps in any order
 
 } // namespace
 
 HistoryFile::HistoryFile(const std::string& path, std::int64_t run_step)
-    : _table(path, header, run_step_column, run_step) {}
+    : _table(path, header, history_columns, run_step) {}
 
 void HistoryFile::add(double seconds, const StepReport& report) {
   std::ostringstream rows;

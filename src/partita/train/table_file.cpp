@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <vector>
 
 namespace partita {
@@ -39,8 +41,24 @@ bool isRow(const std::vector<std::string>& cells, std::size_t columns, std::size
          std::all_of(cells.begin(), cells.end(), is_printable);
 }
 
+/// The order in which the program writes rows. Who sorts a table or joins two of them loses it.
+class RowOrder {
+ public:
+  /// Can a row with this value follow the rows before? None of them is written twice.
+  bool takes(const std::string& row, double value) {
+    if (!std::isfinite(value) || value < _last) return false;
+    if (value > _last) _rows.clear();
+    _last = value;
+    return _rows.insert(row).second;
+  }
+
+ private:
+  double _last = 0.0;
+  std::set<std::string> _rows; ///< with the last value
+};
+
 /// The complete rows up to a step; a row that a killed run has left half written is dropped.
-KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_t step_column,
+KeptRows rowsUpTo(const std::string& path, const std::string& header, TableColumns columns,
                   std::int64_t run_step) {
   KeptRows kept;
   std::ifstream file(path);
@@ -56,12 +74,14 @@ KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_
   if (!next()) return kept;
   kept.others = row != header;
   if (kept.others) return kept;
-  const std::size_t columns = cellsOf(header).size();
+  const std::size_t width = cellsOf(header).size();
+  RowOrder order;
   while (next() && !file.eof()) {
     const std::vector<std::string> cells = cellsOf(row);
-    const bool own = isRow(cells, columns, step_column);
+    const bool own = isRow(cells, width, columns.step) &&
+                     order.takes(row, std::strtod(cells[columns.order].c_str(), nullptr));
     kept.others = kept.others || !own;
-    if (!own || std::strtoll(cells[step_column].c_str(), nullptr, 10) > run_step) continue;
+    if (!own || std::strtoll(cells[columns.step].c_str(), nullptr, 10) > run_step) continue;
     kept.text += row + '\n';
     kept.last_time = std::max(kept.last_time, std::strtod(cells[0].c_str(), nullptr));
   }
@@ -71,15 +91,17 @@ KeptRows rowsUpTo(const std::string& path, const std::string& header, std::size_
 /// What the file is to begin with.
 std::string beginningOf(const std::string& path, const std::string& header, const KeptRows& kept) {
   if (kept.others)
-    Log::warning(path + ": has rows that this program does not write, and was renamed to " + setAside(path));
+    Log::warning(path +
+                 ": has rows that this program does not write, or not in this order, and was renamed to " +
+                 setAside(path));
   return header + ('\n' + kept.text);
 }
 
 } // namespace
 
-TableFile::TableFile(const std::string& path, const std::string& header, std::size_t step_column,
+TableFile::TableFile(const std::string& path, const std::string& header, TableColumns columns,
                      std::int64_t run_step)
-    : TableFile(path, header, rowsUpTo(path, header, step_column, run_step)) {}
+    : TableFile(path, header, rowsUpTo(path, header, columns, run_step)) {}
 
 TableFile::TableFile(const std::string& path, const std::string& header, const KeptRows& kept)
     : _last_time(kept.last_time), _file(path, beginningOf(path, header, kept)) {}

@@ -12,17 +12,22 @@ namespace partita {
 struct KeptRows {
   std::string text;
   double last_time = 0.0;
-  bool others = false; ///< are there rows that this program cannot have written?
+  bool others = false; ///< are there rows that this program cannot have written, or not in this order?
+};
+
+/// Numbers of columns.
+struct TableColumns {
+  std::size_t step;  ///< the step of the run, a whole number
+  std::size_t order; ///< a number that never falls from row to row
 };
 
 /// A growing table of a run directory, as comma-separated values whose first column is the time in seconds.
 class TableFile {
  public:
-  /// Appends after the rows up to step `run_step` of the run, which column `step_column` of each row names,
-  /// and removes all other rows; but a file with rows that no such table has is renamed (`setAside`). Throws
-  /// UserError or SystemError if the file cannot be written.
-  TableFile(const std::string& path, const std::string& header, std::size_t step_column,
-            std::int64_t run_step);
+  /// Appends after the rows up to step `run_step` of the run and removes all other rows; but a file with rows
+  /// that no such table has, or has in another order, is renamed (`setAside`). Throws UserError or
+  /// SystemError if the file cannot be written.
+  TableFile(const std::string& path, const std::string& header, TableColumns columns, std::int64_t run_step);
 
   double lastTime() const { return _last_time; } ///< of the rows found, in seconds
   /// See GrowingFile.

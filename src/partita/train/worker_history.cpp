@@ -13,11 +13,12 @@ namespace {
 const char* const workers_header =
     "time_s,run_step,rank,role,batch,updates,examples,update_share,busy,staleness_mean,dropped,lost,"
     "given_away,lost_step";
+constexpr TableColumns worker_columns{1, 1};
 
 } // namespace
 
 WorkerHistory::WorkerHistory(const std::string& path, std::int64_t run_step) : _written(run_step) {
-  if (!path.empty()) _table = std::make_unique<TableFile>(path, workers_header, 1, run_step);
+  if (!path.empty()) _table = std::make_unique<TableFile>(path, workers_header, worker_columns, run_step);
 }
 
 std::vector<double> WorkerHistory::shares() const {

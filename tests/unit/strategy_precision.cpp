@@ -227,6 +227,29 @@ TEST_CASE("A parameter, statistic or moment that is not finite is found, and nam
   }
 }
 
+TEST_CASE("A parameter that fp16 cannot represent is found, and named", "[strategy]") {
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    Trainer trainer(precision, withBatchNorm());
+    LocalStage& local = *trainer.model.stages.front();
+    const std::vector<Real> before = trainer.masters();
+    const auto check = [&](const StageTensor& tensor, Real value) {
+      std::vector<Real> values = before;
+      values[static_cast<std::size_t>(tensor.offset + tensor.size - 1)] = value;
+      local.stage.setParameters(space, values.data());
+      failIfNotFinite(space, local, 7);
+    };
+    for (const StageTensor& tensor : local.stage.tensors()) {
+      CHECK_NOTHROW(check(tensor, -65504));
+      if (precision == Precision::fp16)
+        CHECK_THROWS_WITH(check(tensor, -70000),
+                          ContainsSubstring("stage 1: '/parameters/" + tensor.layer + "/" + tensor.name +
+                                            "' is beyond the range of run/precision after 7 steps"));
+      else
+        CHECK_NOTHROW(check(tensor, -70000));
+    }
+  }
+}
+
 TEST_CASE("A run that skips every step ends", "[strategy]") {
   Trainer trainer(Precision::bf16);
   const auto skip = [&](std::uint64_t times) {

@@ -13,19 +13,21 @@ namespace {
 
 std::function<void()> before_divergence;
 
+template <class Stored>
 struct CountBad {
-  const Real* values;
+  const Stored* values;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t& bad) const {
-    bad += values[i] - values[i] == 0 ? 0 : 1;
+    const Real value = toReal(values[i]);
+    bad += value - value == 0 ? 0 : 1;
   }
 };
 
-template <class Space>
-bool finiteIn(const Space& space, const Real* values, std::int64_t count) {
+template <class Space, class Stored>
+bool finiteIn(const Space& space, const Stored* values, std::int64_t count) {
   std::int64_t bad = 0;
   Kokkos::parallel_reduce("partita::finiteIn",
                           Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-                          CountBad{values}, bad);
+                          CountBad<Stored>{values}, bad);
   return bad == 0;
 }
 
@@ -34,6 +36,16 @@ bool tensorFinite(const ExecSpace& space, const StoredVector& stored, const Stag
   if (stored.offloaded())
     return finiteIn(Kokkos::DefaultHostExecutionSpace(), stored.onHost() + tensor.offset, tensor.size);
   return finiteIn(space, stored.device().data() + tensor.offset, tensor.size);
+}
+
+/// Are the rounded copies finite with which layers compute in 16 bits?
+bool copiesFinite(const ExecSpace& space, const TypedSpan& copies) {
+  bool finite = true;
+  withStored(copies.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    finite = finiteIn(space, static_cast<const Stored*>(copies.data), copies.size);
+  });
+  return finite;
 }
 
 bool matrixFinite(const ExecSpace& space, const TypedMatrix& stored) {
@@ -94,21 +106,45 @@ void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& t
                  "earlier steps, if there are any, are kept)");
 }
 
+namespace {
+
+const char* const divergence_advice =
+    " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; "
+    "checkpoints of earlier steps, if there are any, are kept)";
+
+std::string pathOf(const std::string& kind, const StageTensor& tensor) {
+  return kind + "/" + tensor.layer + "/" + tensor.name;
+}
+
+/// A loss need not show that a weight is infinite in fp16: an activation may have a limit there.
+void failIfOutOfRange(const ExecSpace& space, const LocalStage& local, std::int64_t step) {
+  const TypedSpan copies = local.stage.trained().parameters;
+  if (copies.precision == Precision::single) return; // the masters themselves
+  for (const StageTensor& tensor : local.stage.tensors()) {
+    if (copiesFinite(space, copies.part(tensor.offset, tensor.offset + tensor.size))) continue;
+    BeforeDivergence::happen();
+    throw RunError("stage " + std::to_string(local.index() + 1) + ": '/" + pathOf(parameters_kind, tensor) +
+                   "' is beyond the range of run/precision after " + std::to_string(step) + " steps" +
+                   divergence_advice);
+  }
+}
+
+} // namespace
+
 void failIfNotFinite(const ExecSpace& space, const LocalStage& local, const std::string& kind,
                      const StoredVector& values, std::int64_t step) {
   fence(space, "partita::failIfNotFinite");
   for (const StageTensor& tensor : tensorsOf(local.stage, kind)) {
     if (tensorFinite(space, values, tensor)) continue;
     BeforeDivergence::happen();
-    throw RunError("stage " + std::to_string(local.index() + 1) + ": '/" + kind + "/" + tensor.layer + "/" +
-                   tensor.name + "' is not finite after " + std::to_string(step) +
-                   " steps (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; "
-                   "checkpoints of earlier steps, if there are any, are kept)");
+    throw RunError("stage " + std::to_string(local.index() + 1) + ": '/" + pathOf(kind, tensor) +
+                   "' is not finite after " + std::to_string(step) + " steps" + divergence_advice);
   }
 }
 
 void failIfNotFinite(const ExecSpace& space, const LocalStage& local, std::int64_t step) {
   failIfNotFinite(space, local, parameters_kind, local.stage.masters(), step);
+  failIfOutOfRange(space, local, step);
   failIfNotFinite(space, local, statistics_kind, StoredVector(local.stage.statistics()), step);
 }
 

@@ -30,8 +30,8 @@ class BeforeDivergence {
 /// `step` steps of the run; names the tensor. Reads all values, and waits for the device.
 void failIfNotFinite(const ExecSpace& space, const LocalStage& local, const std::string& kind,
                      const StoredVector& values, std::int64_t step);
-/// The same for parameters and running statistics. A loss need not show it: the ReLU of a library may turn
-/// NaN into 0.
+/// The same for parameters, also as layers read them in 16 bits, and for running statistics. A loss need not
+/// show it: the ReLU of a library may turn NaN into 0.
 void failIfNotFinite(const ExecSpace& space, const LocalStage& local, std::int64_t step);
 
 } // namespace partita

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 #include <thread>
+#include <unistd.h>
 
 namespace partita::test {
 
@@ -12,6 +13,7 @@ namespace {
 bool recording = false, delaying = false;
 std::vector<MpiRecord> kept;
 std::mt19937_64 random_bits;
+const pid_t own_process = getpid();
 std::map<MPI_Comm, MPI_Comm> parents; // of communicators with all ranks of another
 
 /// A duplicate under way.
@@ -206,6 +208,12 @@ int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_
   partita::test::keep(MpiCall::all_reduce, comm, -1, count, type, out);
   partita::test::delay(4, 500);
   return PMPI_Iallreduce(in, out, count, type, op, comm, request);
+}
+
+/// A child of this process has no part in the job.
+int MPI_Abort(MPI_Comm comm, int code) {
+  if (getpid() != partita::test::own_process) _exit(code);
+  return PMPI_Abort(comm, code);
 }
 
 // Functions that HDF5 calls.

@@ -1,10 +1,14 @@
 #include "partita/comm/watchdog.hpp"
 
+#include "partita/comm/agree.hpp"
 #include "partita/comm/shared_window.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include "common_clock.hpp"
 #include "pmpi.hpp"
@@ -84,6 +88,30 @@ Found computingRank(const Communicator& ranks, int late) {
 }
 
 } // namespace
+
+TEST_CASE("Of two threads that end the job, one reports", "[watchdog]") {
+  if (everyone().rank() == 0) {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(ends[1], STDERR_FILENO);
+      std::thread([] { endJob(0, "a reason", 7); }).detach();
+      endJob(0, "a reason", 7);
+    }
+    close(ends[1]);
+    std::string said;
+    std::array<char, 256> part{};
+    for (ssize_t size = 0; (size = read(ends[0], part.data(), part.size())) > 0;)
+      said.append(part.data(), static_cast<std::size_t>(size));
+    close(ends[0]);
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 7));
+    CHECK(said == "partita: rank 0: a reason\n");
+  }
+  everyone().barrier();
+}
 
 TEST_CASE("A lost message is reported: who waits for what", "[watchdog]") {
   const int ranks = everyone().size();

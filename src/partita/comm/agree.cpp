@@ -75,6 +75,13 @@ void requireSame(const Communicator& world, const std::string& text, const std::
 namespace {
 
 std::atomic<void (*)()> last_call{nullptr};
+std::atomic<bool> job_ends{false};
+
+/// For a thread that fails while another one of this rank already reports, which ends the process first.
+[[noreturn]] void waitForEnd(int code) {
+  std::this_thread::sleep_for(std::chrono::seconds(10));
+  std::_Exit(code);
+}
 
 } // namespace
 
@@ -84,6 +91,7 @@ void beforeJobEnds(void (*call)()) {
 
 void endJob(int rank, const std::string& message, int code) {
   if (auto* const call = last_call.load()) call();
+  if (job_ends.exchange(true)) waitForEnd(code);
   std::signal(SIGTERM, SIG_DFL); // which the launcher sends when another rank has reported
   // A failure on one rank soon shows on others, often on all at once: the lowest rank reports it, and the job
   // has ended before the next rank's turn.

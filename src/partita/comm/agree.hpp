@@ -56,7 +56,7 @@ void beforeJobEnds(void (*call)());
 
 /// Called when this rank alone has found that the job cannot continue: prints the reason after "partita: rank
 /// N: " and ends the job, since the others would wait forever. Takes some seconds on ranks other than 0, so
-/// that only one rank reports.
+/// that only one rank reports. If several threads of a rank call it, the first one reports.
 [[noreturn]] void endJob(int rank, const std::string& message, int code);
 
 } // namespace partita

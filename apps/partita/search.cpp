@@ -139,15 +139,15 @@ class StateFile {
     file.commit();
   }
   /// The same for a search that goes on if it fails: the results do not depend on the file. Warns at the
-  /// first failure.
-  void tryToWrite() {
+  /// first failure, except after the last row, when `requireWritten` follows soon.
+  void tryToWrite(bool is_last) {
     const bool first = _failure == nullptr;
     _failure = nullptr;
     try {
       write();
     } catch (const UserError& error) {
       _failure = std::current_exception();
-      if (first) Log::warning(error.what());
+      if (first && !is_last) Log::warning(error.what());
     }
   }
   /// Throws what the last call of `tryToWrite` met.
@@ -239,9 +239,9 @@ void priceAll(const Communicator& world, const SearchTask& task, ArchitectureSea
     for (std::size_t i = begin; i < end; ++i)
       state.set(open[i], {values.begin() + static_cast<std::ptrdiff_t>((i - begin) * width),
                           values.begin() + static_cast<std::ptrdiff_t>((i + 1 - begin) * width)});
-    if (progress.show(known.size() - open.size() + end)) state.tryToWrite();
+    if (progress.show(known.size() - open.size() + end)) state.tryToWrite(false);
   }
-  if (world.rank() == 0 && !open.empty()) state.tryToWrite();
+  if (world.rank() == 0 && !open.empty()) state.tryToWrite(true);
 }
 
 SearchResults resultsOf(const SearchTask& task, const StateFile& state, std::size_t answers) {

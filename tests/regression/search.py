@@ -108,11 +108,13 @@ class Search(support.RunTest):
             self.assertIsNone(process.poll())
             time.sleep(0.01)
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (200, 200))  # room for the first line
+        begin = time.time()
         os.close(folder)
         result = finish(process)
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stdout, wanted)
-        self.assertEqual(result.stderr.count("File too large"), 2)  # a warning at once, and the reason at the end
+        long = time.time() - begin > 10  # a long search warns meanwhile, in addition
+        self.assertIn(result.stderr.count("File too large"), (1, 2) if long else (1,), result.stderr)
         self.assertEqual(len(state.read_text().splitlines()), 1)
 
     def test_the_answers_are_written_before_they_are_printed(self):

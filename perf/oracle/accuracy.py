@@ -3,14 +3,16 @@
 
     python3 perf/oracle/accuracy.py build/openmp/bin/partita --ranks 2 --rounds 3 --seconds 10 --json accuracy.json
 
-Calibrates on all ranks, predicts every combination, and only then measures. Each round measures all combinations in
-turn, so that a change of the machine's speed affects all of them, and the deck that `plan deck` chooses with them. The
-shortest step of all rounds counts. Prints the accuracy 1 - |predicted - measured| / measured of each, their mean and
-the worst. For each network, it also prints whether the strategies are in the right order: by how much the predicted
-best is slower than the measured best, and Kendall's tau over pairs whose times differ by 5 % or more; and by how much
-the chosen deck is slower than the fastest of the given strategies that leave the result unchanged. Before and after
-each round a fixed computation is timed on as many cores; if its times differ by more than --noise percent, the round
-does not count. The exit code is 77 if no round counts, or if the calibration is noisier than that.
+Calibrates on all ranks, predicts every combination, and only then measures. If the number of ranks is not prime, there
+are hybrids too: replicas of parts (`data+grid`), replicas of pipelines, and pipelines whose stages have parts. Each
+round measures all combinations in turn, so that a change of the machine's speed affects all of them, and the deck that
+`plan deck` chooses with them. The shortest step of all rounds counts. Prints the accuracy 1 - |predicted - measured| /
+measured of each, their mean and the worst. For each network, it also prints whether the strategies are in the right
+order: by how much the predicted best is slower than the measured best, and Kendall's tau over pairs whose times differ
+by 5 % or more; and by how much the chosen deck is slower than the fastest of the given strategies that leave the result
+unchanged. Before and after each round a fixed computation is timed on as many cores; if its times differ by more than
+--noise percent, the round does not count. The exit code is 77 if no round counts, or if the calibration is noisier than
+that.
 """
 
 import argparse
@@ -61,23 +63,40 @@ DECKS = {
 QUICK = {"small": {"layers": CONV.format(8, 3) + CONV.format(8, 3) + POOL + '{ type = "dense", units = 64 }, ' + DENSE,
                    "data": "image_size = 12", "batch": 32, "samples": 256}}
 
+SPLITS = ("filter", "channel", "grid", "spatial")
+LOCAL = ("sil", "local-sgd")  # the others give the same parameters as one rank
+
 
 def strategies(ranks):
-    """Overrides by name."""
-    joint = ["strategy/kind=joint", "strategy/replicas=0"]
-    staged = [f"strategy/stages={ranks}", "strategy/cuts=flops", "strategy/replicas=1"]
-    parts = {split: ["strategy/kind=joint", f"strategy/parts={ranks}", "strategy/replicas=1", f"strategy/split={split}"]
-             for split in ("filter", "channel", "grid", "spatial")}
-    return {
-        "data": joint,
-        "pipeline": ["strategy/kind=pipeline", f"strategy/microbatches={2 * ranks}", "strategy/schedule=1f1b", *staged],
-        **parts,
-        "sil": ["strategy/kind=sil", "strategy/input=relay", *staged],
+    """Overrides by name. If the number of ranks is not prime, hybrids have as many replicas or stages as its smallest
+    divisor; the ranks inside each of these are parts or a pipeline."""
+    def cut(stages, replicas=1):
+        return [f"strategy/stages={stages}", "strategy/cuts=flops", f"strategy/replicas={replicas}"]
+
+    def pipeline(stages, replicas=1):
+        return ["strategy/kind=pipeline", f"strategy/microbatches={2 * stages}", "strategy/schedule=1f1b",
+                *cut(stages, replicas)]
+
+    def joint(replicas):
+        return ["strategy/kind=joint", f"strategy/replicas={replicas}"]
+
+    def parts(count, split):
+        return [f"strategy/parts={count}", f"strategy/split={split}"]
+
+    chosen = {
+        "data": joint(0),
+        "pipeline": pipeline(ranks),
+        **{split: joint(1) + parts(ranks, split) for split in SPLITS},
+        "sil": ["strategy/kind=sil", "strategy/input=relay", *cut(ranks)],
         "local-sgd": ["strategy/kind=local-sgd", "strategy/every=8", "strategy/replicas=0"],
     }
-
-
-EXACT = ("data", "pipeline", "filter", "channel", "grid", "spatial")  # give the same parameters as one rank
+    groups = next((count for count in range(2, ranks) if ranks % count == 0), 0)
+    if groups > 0:
+        inside = ranks // groups
+        chosen.update({f"data+{split}": joint(groups) + parts(inside, split) for split in SPLITS})
+        chosen["data+pipeline"] = pipeline(inside, groups)
+        chosen.update({f"pipeline+{split}": pipeline(groups) + parts(inside, split) for split in ("grid", "spatial")})
+    return chosen
 
 
 class Case:
@@ -156,9 +175,9 @@ def measure_rounds(arguments, cases, folder):
 
 
 def report(cases, names):
-    print(f"{'network':12} {'strategy':10} {'predicted':>12} {'measured':>12} {'accuracy':>9}")
+    print(f"{'network':12} {'strategy':16} {'predicted':>12} {'measured':>12} {'accuracy':>9}")
     for case in cases:
-        print(f"{case.deck:12} {case.strategy:10} {1e3 * case.predicted:9.3f} ms {1e3 * case.best:9.3f} ms "
+        print(f"{case.deck:12} {case.strategy:16} {1e3 * case.predicted:9.3f} ms {1e3 * case.best:9.3f} ms "
               f"{100 * case.accuracy:7.1f} %")
     accuracies = [case.accuracy for case in cases]
     worst = min(cases, key=lambda case: case.accuracy)
@@ -169,7 +188,7 @@ def report(cases, names):
         own = [case for case in cases if case.deck == name]
         given = [case for case in own if case.strategy != "plan deck"]
         chosen = next((case.best for case in own if case.strategy == "plan deck"), None)
-        exact = [case.best for case in given if case.strategy in EXACT]
+        exact = [case.best for case in given if case.strategy not in LOCAL]
         if given:
             slower, tau = ordering(given)
             orders[name] = {"predicted_best_is_slower_by": slower, "kendall_tau": tau}
@@ -196,7 +215,8 @@ def main():
     parser.add_argument("--decks", nargs="+", choices=[*DECKS, *QUICK], help=f"networks (default: {' '.join(DECKS)})")
     parser.add_argument("--files", nargs="+", default=[], help="decks to measure; without --decks, only these")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="changes to all decks, but not for the calibration")
-    parser.add_argument("--strategies", nargs="+", choices=list(strategies(2)), help="default: all")
+    parser.add_argument("--strategies", nargs="+", choices=list(strategies(4)),
+                        help="default: all that the number of ranks permits; those with + need one that is not prime")
     parser.add_argument("--noise", type=float, default=15, help="percent by which times of the same work may differ")
     parser.add_argument("--quick", action="store_true", help="calibrate too briefly for reliable numbers")
     parser.add_argument("--cluster", help="a cluster file that has been calibrated already, with the same decks")
@@ -205,8 +225,11 @@ def main():
 
     known = {**DECKS, **QUICK}
     chosen = {name: known[name] for name in arguments.decks or ([] if arguments.files else DECKS)}
-    wanted = {name: words for name, words in strategies(arguments.ranks).items()
-              if arguments.strategies is None or name in arguments.strategies}
+    possible = strategies(arguments.ranks)
+    wanted = {name: words for name, words in possible.items() if name in (arguments.strategies or possible)}
+    for name in arguments.strategies or []:
+        if name not in possible:
+            print(f"{name}: not possible with {arguments.ranks} ranks")
     with tempfile.TemporaryDirectory() as folder:
         paths = write_decks(folder, chosen)
         paths.update({Path(file).stem: file for file in arguments.files})

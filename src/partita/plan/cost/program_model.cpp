@@ -161,13 +161,16 @@ class ProgramModel {
       for (const Exchange& exchange : rank.of_parts) _prediction.add(exchange);
       for (int i = grid.first_stage[group]; i < grid.first_stage[group + 1]; ++i) {
         if (i == 0) continue;
-        const double forward = asReal(_run.grid.replicas) * _stages[i - 1].forward(),
-                     own = computeOf(_stages[i]);
+        const StageTime& before = _stages[i - 1];
+        const double passes = asReal(grid.replicas);
         const bool same_rank = i > grid.first_stage[group];
         if (same_rank) {
-          own_rank.forward += forward / epochs;
+          own_rank.forward += passes * before.forward() / epochs;
+          idle += passes * before.exchange_forward / epochs;
           continue;
         }
+        const double forward = passes * (before.forward() + before.exchange_forward),
+                     own = computeOf(_stages[i]) + _stages[i].exchangeSeconds();
         idle += std::max(0.0, forward - own) / epochs;
         const double bytes = _prediction.batch * _message_bytes * _stages[i - 1].outputs;
         const double seconds = linkAfter(group - 1).seconds(bytes);

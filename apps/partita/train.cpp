@@ -24,13 +24,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The deck of the command line, or the one stored in the checkpoint.
-RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_file) {
+/// The deck stored in the checkpoint, which rank 0 reads for all; empty if the command line names a deck, or
+/// there is no checkpoint. Collective.
+std::string storedDeck(const Communicator& world, const TrainArguments& arguments, const std::string& file) {
+  if (!arguments.deck.empty() || file.empty()) return "";
+  std::string text;
+  collectively(world, [&] {
+    if (world.rank() == 0) text = RunFile(file).facts().deck;
+  });
+  return broadcast(world, text);
+}
+
+/// The deck of the command line, or the stored one.
+RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_file,
+                 const std::string& stored) {
   if (!arguments.deck.empty()) return loadDeck(arguments.deck, arguments.overrides);
   if (restart_file.empty())
     throw UserError("run directory '" + arguments.run_directory +
                     "' has no checkpoint to continue from; name a deck to start a new run");
-  return parseDeck(RunFile(restart_file).facts().deck, restart_file, arguments.overrides);
+  return parseDeck(stored, restart_file, arguments.overrides);
 }
 
 /// A run that made decisions is repeated by one rank, which makes none.
@@ -120,11 +132,12 @@ std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArgu
   plan.start.file = chooseRestart(world, arguments.restart, arguments.run_directory);
   if (isOver(world, arguments, plan)) return {};
   plan.directory.admit(world, plan.start);
+  const std::string stored = storedDeck(world, arguments, plan.start.file);
   collectively(world, [&] {
     if (plan.directory.exists() && world.rank() == 0)
       for (const std::string& file : {arguments.deck, plan.start.file})
         refuseLeftover(plan.directory.path(), file);
-    plan.deck = deckOf(arguments, plan.start.file);
+    plan.deck = deckOf(arguments, plan.start.file, stored);
     if (!arguments.replay.empty()) setReplay(arguments, plan.deck);
     if (!arguments.dry_run && !plan.directory.exists()) checkOutputs(plan.deck.run);
     if (arguments.dry_run && world.rank() == 0)

@@ -324,9 +324,10 @@ class Elsewhere(support.RunTest):
 
     def test_the_deck_of_the_checkpoint(self):
         summary, checkpoint = self.kept()
-        result = run("train", "-r", checkpoint, "-d", self.folder / "again")
-        self.assertDone(result)
-        self.assertEqual(support.summary_of(self.folder / "again")["parameters_hash"], summary["parameters_hash"])
+        for ranks in (1, 2):  # rank 0 reads the deck for both
+            again = self.folder / f"again-{ranks}"
+            self.assertDone(run("train", "-r", checkpoint, "-d", again, ranks=ranks))
+            self.assertEqual(support.summary_of(again)["parameters_hash"], summary["parameters_hash"])
 
 
 if __name__ == "__main__":

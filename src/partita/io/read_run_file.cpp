@@ -64,7 +64,7 @@ auto RunFile::orDamaged(const Work& work) const {
   }
 }
 
-RunFile::RunFile(std::string path) : _path(std::move(path)), _file(openFile(_path)) {
+RunFile::RunFile(std::string path) : StoredTensors(std::move(path)), _file(openFile(_path)) {
   loadStructure();
 }
 
@@ -109,11 +109,6 @@ void RunFile::listTensors() {
 Hdf5Dataset RunFile::open(const std::string& dataset) const {
   return checkedId<Hdf5Dataset>(H5Dopen2(_file.get(), dataset.c_str(), H5P_DEFAULT),
                                 _path + ": has no '" + dataset + "'");
-}
-
-const TensorRecord* RunFile::find(const std::string& kind, const std::string& layer,
-                                  const std::string& name) const {
-  return findRecord(_tensors, kind, layer, name);
 }
 
 void RunFile::read(const TensorRecord& tensor, const TensorSlice& slice, Real* values) const {

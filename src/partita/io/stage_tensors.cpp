@@ -39,7 +39,7 @@ std::vector<TensorRecord> networkTensors(const Partition& partition, const std::
 namespace {
 
 /// The kind under which a file stores the values of a replica: the replica's own, or the common one.
-std::string kindIn(const RunFile& file, const std::string& kind, int replica) {
+std::string kindIn(const StoredTensors& file, const std::string& kind, int replica) {
   const std::string own = kindOfReplica(kind, replica);
   const bool has_own = std::any_of(file.tensors().begin(), file.tensors().end(),
                                    [&](const TensorRecord& tensor) { return tensor.kind == own; });
@@ -47,14 +47,21 @@ std::string kindIn(const RunFile& file, const std::string& kind, int replica) {
 }
 
 /// The record of a tensor; null if the file lacks it or has it in another shape.
-const TensorRecord* recordOf(const RunFile& file, const std::string& kind, const StageTensor& tensor) {
+const TensorRecord* recordOf(const StoredTensors& file, const std::string& kind, const StageTensor& tensor) {
   const TensorRecord* found = file.find(kind, tensor.layer, tensor.name);
   return found != nullptr && found->extents == tensor.extents ? found : nullptr;
 }
 
-void readSlices(const RunFile& file, const TensorRecord& record, const StageTensor& tensor, Real* values) {
+UserError lacksParameters(const StoredTensors& file) {
+  return UserError(file.path() + ": does not contain all parameters of this network");
+}
+
+/// Throws UserError if the file has been replaced since its tensors were listed.
+void readSlices(const RunFile& file, const std::string& kind, const StageTensor& tensor, Real* values) {
+  const TensorRecord* found = recordOf(file, kind, tensor);
+  if (found == nullptr) throw lacksParameters(file);
   for (const TensorSlice& slice : tensor.slices) {
-    file.read(record, slice, values);
+    file.read(*found, slice, values);
     values += slice.size();
   }
 }
@@ -62,23 +69,27 @@ void readSlices(const RunFile& file, const TensorRecord& record, const StageTens
 /// Values on the host, as one flat buffer like `own`; empty if the file lacks any of them. A head that the
 /// file lacks keeps its own values if `heads_may_lack`: the network was trained with other cuts, or without
 /// any.
-std::optional<std::vector<Real>> valuesOfStage(const RunFile& file, const std::string& kind,
+std::optional<std::vector<Real>> valuesOfStage(const StoredTensors& file, const std::string& kind,
                                                const Stage& stage, const StoredVector& own, int replica,
                                                bool heads_may_lack) {
-  std::vector<Real> values = own.values(ExecSpace());
   const std::string stored = kindIn(file, kind, replica);
-  for (const StageTensor& tensor : tensorsOf(stage, kind)) {
-    const TensorRecord* found = recordOf(file, stored, tensor);
-    if (found != nullptr)
-      readSlices(file, *found, tensor, values.data() + tensor.offset);
-    else if (!heads_may_lack || !isOfHead(tensor.layer))
-      return std::nullopt;
+  const std::vector<StageTensor>& tensors = tensorsOf(stage, kind);
+  for (const StageTensor& tensor : tensors) {
+    const bool may_lack = heads_may_lack && isOfHead(tensor.layer);
+    if (!may_lack && recordOf(file, stored, tensor) == nullptr) return std::nullopt;
   }
+  std::vector<Real> values = own.values(ExecSpace());
+  file.fill(values, [&](const RunFile& opened) {
+    for (const StageTensor& tensor : tensors)
+      if (recordOf(file, stored, tensor) != nullptr)
+        readSlices(opened, stored, tensor, values.data() + tensor.offset);
+  });
   return values;
 }
 
 /// A network without a trained bias, say, would compute something else.
-void refuseOthers(const RunFile& file, const std::string& kind, const std::vector<TensorRecord>& wanted) {
+void refuseOthers(const StoredTensors& file, const std::string& kind,
+                  const std::vector<TensorRecord>& wanted) {
   for (const TensorRecord& stored : file.tensors()) {
     const bool known = std::any_of(wanted.begin(), wanted.end(), [&](const TensorRecord& one) {
       return one.layer == stored.layer && one.name == stored.name;
@@ -90,7 +101,7 @@ void refuseOthers(const RunFile& file, const std::string& kind, const std::vecto
 
 } // namespace
 
-bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
+bool readStageTensors(const StoredTensors& file, const std::string& kind, const Stage& stage,
                       const StoredVector& values, int replica) {
   const auto found = valuesOfStage(file, kind, stage, values, replica, false);
   if (!found) return false;
@@ -98,18 +109,18 @@ bool readStageTensors(const RunFile& file, const std::string& kind, const Stage&
   return true;
 }
 
-void readParameters(const RunFile& file, const std::vector<Stage*>& stages, int replica) {
+void readParameters(const StoredTensors& file, const std::vector<Stage*>& stages, int replica) {
   for (Stage* stage : stages) {
     const StoredVector statistics(stage->statistics());
     const auto values = valuesOfStage(file, parameters_kind, *stage, stage->masters(), replica, true),
                kept = valuesOfStage(file, statistics_kind, *stage, statistics, replica, true);
-    if (!values || !kept) throw UserError(file.path() + ": does not contain all parameters of this network");
+    if (!values || !kept) throw lacksParameters(file);
     statistics.copyIn(ExecSpace(), kept->data());
     stage->setParameters(ExecSpace(), values->data());
   }
 }
 
-void checkParameters(const RunFile& file, const Partition& partition, bool with_heads) {
+void checkParameters(const StoredTensors& file, const Partition& partition, bool with_heads) {
   for (const char* kind : {parameters_kind, statistics_kind}) {
     for (const TensorRecord& wanted : networkTensors(partition, kind)) {
       if (!with_heads && isOfHead(wanted.layer)) continue;

@@ -21,18 +21,19 @@ void placeValues(RunFileContent& content, const std::string& kind, const Stage& 
 std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind);
 
 /// Reads the parameters and statistics of `stages`, found by layer name; those of replica `replica` if the
-/// file has separate values for it. Throws UserError if one is missing or has another shape.
-void readParameters(const RunFile& file, const std::vector<Stage*>& stages, int replica = 0);
+/// file has separate values for it. Throws UserError if one is missing or has another shape. Collective like
+/// `StoredTensors::fill`, as is the next function.
+void readParameters(const StoredTensors& file, const std::vector<Stage*>& stages, int replica = 0);
 
 /// Reads the values of one kind for every tensor of a stage into a flat buffer like its parameters. Returns
 /// false, and reads nothing, if the file lacks any of them. `replica` as above.
-bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
+bool readStageTensors(const StoredTensors& file, const std::string& kind, const Stage& stage,
                       const StoredVector& values, int replica = 0);
 
 /// Throws UserError if a parameter or statistics tensor of the network, or of the heads of its
 /// stages, is missing from the file or has another shape. Heads are checked only if `with_heads` is
 /// set: a network that goes on learning can start new ones.
-void checkParameters(const RunFile& file, const Partition& partition, bool with_heads);
+void checkParameters(const StoredTensors& file, const Partition& partition, bool with_heads);
 
 /// SHA-256 over all parameters and statistics in layer order, independent of the grid. Collective; the result
 /// is on rank 0, and empty elsewhere.

@@ -4,7 +4,6 @@
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
-#include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
@@ -49,10 +48,8 @@ BegunRun::BegunRun(const ExecSpace& space, const Communicator& world, const RunC
   collectively(world, [&] { predict(); });
   length = planRunLength(setup.config, setup.plans.sets.train.size());
   const bool goes_on = continued.state.any();
-  collectively(world, [&] {
-    const std::string& file = continued.prepared ? continued.file : start.file;
-    planBeginning(deck, goes_on ? "" : file, continued.state);
-  });
+  const std::string& file = continued.prepared ? continued.file : start.file;
+  planBeginning(world, deck, goes_on ? "" : file, continued.state);
   for (const auto& local : setup.stages)
     if (goes_on) local->stage.setParameters(space, continued.state.parameters.data());
   checkDirectory(world, directory);
@@ -68,16 +65,28 @@ void BegunRun::predict() {
   forecast = predictedRun(setup.config, plans.sets, plans.grid);
 }
 
-/// `file` empty: the run starts afresh, or from a state that its ranks have.
-void BegunRun::planBeginning(const RunConfig& deck, const std::string& file, const MeetingState& state) {
-  const RunConfig& config = setup.config;
+/// `file` empty: the run starts afresh, or from a state that its ranks have. Collective.
+void BegunRun::planBeginning(const Communicator& world, const RunConfig& deck, const std::string& file,
+                             const MeetingState& state) {
   const Plans& plans = setup.plans;
   const int replicas = setup.grid.replicas();
-  restart = planRestart(file, deck, config, plans.partition, length, plans.sets, replicas);
-  if (state.any()) restart = restartFrom(state, length, samples(), replicas);
-  if (!file.empty())
-    readParameters(*restart.opened, setup.stagePointers<Stage*>(),
-                   restart.replicaOf(config, setup.grid.replica()));
+  const auto opened = file.empty() ? nullptr : std::make_shared<SharedRunFile>(world, file);
+  collectively(world, [&] {
+    restart = planRestart(opened, deck, setup.config, plans.partition, length, plans.sets, replicas);
+    if (state.any()) restart = restartFrom(state, length, samples(), replicas);
+  });
+  if (opened != nullptr) readValues(world, *opened);
+}
+
+/// Replicas read parameters together, unless each has values of its own. Collective.
+void BegunRun::readValues(const Communicator& world, SharedRunFile& file) {
+  const Grid& grid = setup.grid;
+  const bool differ = restart.replicasDiffer(setup.config);
+  collectively(world, [&] { file.open(differ ? nullptr : &grid.peers(), grid.ownsStages()); });
+  // Whatever fails here fails for all replicas of a stage, so none waits for another.
+  collectively(world, [&] {
+    readParameters(file, setup.stagePointers<Stage*>(), restart.replicaOf(setup.config, grid.replica()));
+  });
 }
 
 /// Throws before anything in the directory is changed. Collective.

@@ -51,7 +51,9 @@ struct BegunRun {
  private:
   void predict();
   void checkContinuedLog(const RunDirectory& directory) const;
-  void planBeginning(const RunConfig& deck, const std::string& file, const MeetingState& state);
+  void planBeginning(const Communicator& world, const RunConfig& deck, const std::string& file,
+                     const MeetingState& state);
+  void readValues(const Communicator& world, SharedRunFile& file);
   /// Does the run take over all steps of an earlier one?
   bool sameCourse() const { return restart.keeps_state && firstStep() >= restart.found->run_step; }
   void checkDirectory(const Communicator& world, const RunDirectory& directory) const;

@@ -13,7 +13,7 @@
 #include "partita/data/order.hpp"
 #include "partita/io/npz.hpp"
 #include "partita/io/output_file.hpp"
-#include "partita/io/read_run_file.hpp"
+#include "partita/io/shared_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/evaluation.hpp"
@@ -199,11 +199,20 @@ bool sameCuts(const StrategySection& one, const StrategySection& other) {
          one.cuts == other.cuts;
 }
 
-Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& world) {
+/// Rank 0 looks for the file. Collective.
+std::string fileOf(const EvaluationRequest& request, const Communicator& world) {
+  std::string file;
+  collectively(world, [&] {
+    if (world.rank() == 0) file = parameterFileOf(request.path);
+  });
+  return broadcast(world, file);
+}
+
+Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& world,
+                      const SharedRunFile& opened) {
   Evaluated source;
-  source.file = parameterFileOf(request.path);
-  const RunFile opened(source.file);
-  Log::info(describeSource(opened));
+  source.file = opened.path();
+  Log::info(describeSource(source.file, opened.progress()));
   source.facts = opened.facts();
   const RunFacts& facts = source.facts;
   const RunConfig trained = parseDeck(facts.deck, source.file);
@@ -227,6 +236,16 @@ Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& worl
   return source;
 }
 
+/// Replicas read the parameters together. Collective.
+void readNetwork(const Communicator& world, const std::string& path, const Setup& setup) {
+  SharedRunFile file(world, path);
+  collectively(world, [&] {
+    checkParameters(file, setup.plans.partition, true);
+    file.open(&setup.grid.peers(), setup.grid.ownsStages());
+  });
+  collectively(world, [&] { readParameters(file, setup.stagePointers<Stage*>()); });
+}
+
 } // namespace
 
 void evaluateRun(const Communicator& world, const EvaluationRequest& request,
@@ -234,18 +253,17 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   const ExecSpace space;
   showBanner(space, world, command_line);
   Evaluated source;
-  collectively(world, [&] { source = evaluatedOf(request, world); });
+  {
+    const SharedRunFile opened(world, fileOf(request, world));
+    collectively(world, [&] { source = evaluatedOf(request, world, opened); });
+  }
   const RunFacts& facts = source.facts;
   Setup setup(world, source.deck, trainedInput(facts));
   const int all = setup.grid.plan().stages, stages = request.stages > 0 ? request.stages : all;
   collectively(world, [&] { checkStageCount(setup.config, all, stages); });
   showMessagePaths(setup.grid);
-  collectively(world, [&] {
-    const RunFile opened(source.file);
-    opened.verify(world.rank(), world.size());
-    checkParameters(opened, setup.plans.partition, true);
-    readParameters(opened, setup.stagePointers<Stage*>());
-  });
+  verifyTogether(world, source.file);
+  readNetwork(world, source.file, setup);
   collectively(world, [&] { checkExitWeights(facts, setup.config, all, stages, source.file); });
   for (const auto& local : setup.stages)
     if (joinedForm(setup.config.strategy).fits_exits && !facts.exit_weights.empty())

@@ -166,7 +166,8 @@ void exportRun(const Communicator& world, const std::string& path, const std::st
     if (world.rank() != 0) return;
     refuseOutput(output, filesOfRun(path));
     const std::string file = parameterFileOf(path);
-    Log::info(describeSource(RunFile(file)));
+    const RunFile opened(file);
+    Log::info(describeSource(file, opened.isCheckpoint() ? std::optional(opened.progress()) : std::nullopt));
     JoinedNetwork network = joinedNetwork(file, stages);
     network.origin = "Partita " + versionString() + " (" + gitHash() + "): " + command_line;
     writeNetwork(output, network);

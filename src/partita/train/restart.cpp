@@ -6,7 +6,6 @@
 #include "partita/config/text.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
-#include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -19,18 +18,14 @@ namespace partita {
 
 namespace {
 
-/// Ranks share the reading; an error found by one rank is thrown by all.
-void verifyTogether(const Communicator& world, const std::string& file) {
-  collectively(world, [&] { RunFile(file).verify(world.rank(), world.size()); });
-}
-
 /// Returns why a checkpoint is damaged, or an empty text if it is intact. A file that cannot be read is no
 /// proof of damage, and throws.
 std::string damageOf(const Communicator& world, const std::string& file) {
   std::string damage;
+  const int verifiers = verifiersOf(world, file);
   collectively(world, [&] {
     try {
-      RunFile(file).verify(world.rank(), world.size());
+      verifyShare(world, verifiers, file);
     } catch (const DamagedFile& error) {
       damage = error.what();
     }
@@ -54,8 +49,8 @@ std::vector<std::string> listTogether(const Communicator& world, const std::stri
 
 /// The deck of the file and its plan.
 struct Before {
-  Before(const RunFile& file, std::size_t samples) {
-    const RunFacts facts = file.facts();
+  Before(const SharedRunFile& file, std::size_t samples) {
+    const RunFacts& facts = file.facts();
     deck = parseDeck(facts.deck, file.path());
     config = effective(deck);
     length = planRunLength(config, samples);
@@ -186,8 +181,11 @@ void compareSamples(const RunProgress& found, const DataSets& sets, const RunLen
 } // namespace
 
 int Restart::replicaOf(const RunConfig& config, int replica) const {
-  const bool differ = planOf(config.strategy).replicasDiffer(config.strategy);
-  return differ && keeps_state ? replica % static_cast<int>(found->replicas) : 0;
+  return replicasDiffer(config) ? replica % static_cast<int>(found->replicas) : 0;
+}
+
+bool Restart::replicasDiffer(const RunConfig& config) const {
+  return keeps_state && found->replicas > 1 && planOf(config.strategy).replicasDiffer(config.strategy);
 }
 
 RunTimes Restart::spent() const {
@@ -199,6 +197,7 @@ std::string chooseRestart(const Communicator& world, const std::string& restart,
   if (restart.empty()) return "";
   if (restart != "latest") {
     collectively(world, [&] {
+      if (world.rank() != 0) return;
       regularFileExists(restart,
                         "; use -d " + restart + " -r latest, or name a file in " + restart + "/checkpoints");
     });
@@ -213,14 +212,15 @@ std::string chooseRestart(const Communicator& world, const std::string& restart,
   return "";
 }
 
-Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
-                    const Partition& partition, const RunLength& length, const DataSets& sets, int replicas) {
+Restart planRestart(const std::shared_ptr<const SharedRunFile>& from, const RunConfig& deck,
+                    const RunConfig& config, const Partition& partition, const RunLength& length,
+                    const DataSets& sets, int replicas) {
   Restart restart;
-  restart.file = file;
-  if (file.empty()) return restart;
-  restart.opened = std::make_shared<const RunFile>(file);
-  const RunFile& opened = *restart.opened;
-  const RunFacts facts = opened.facts();
+  if (from == nullptr) return restart;
+  restart.opened = from;
+  const SharedRunFile& opened = *from;
+  const std::string& file = restart.file = opened.path();
+  const RunFacts& facts = opened.facts();
   try {
     checkParameters(opened, partition, false);
   } catch (const UserError&) {
@@ -274,7 +274,7 @@ bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunCon
                     StageUpdater& updater) {
   const int replica_of_file = restart.replicaOf(config, grid.replica());
   LocalStage& local = updater.local();
-  const RunFile& file = *restart.opened;
+  const SharedRunFile& file = *restart.opened;
   const auto read = [&](const Optimiser::State& state) {
     return readStageTensors(file, state.name, local.stage, state.values, replica_of_file);
   };

@@ -147,10 +147,9 @@ std::string parameterFileOf(const std::string& path) {
   throw UserError("'" + path + "' has no parameters.h5 and no checkpoint: is it a run directory?");
 }
 
-std::string describeSource(const RunFile& file) {
-  const std::string what = "reading " + file.path();
-  return file.isCheckpoint() ? what + ": checkpoint at step " + std::to_string(file.progress().run_step)
-                             : what;
+std::string describeSource(const std::string& path, const std::optional<RunProgress>& progress) {
+  const std::string what = "reading " + path;
+  return progress ? what + ": checkpoint at step " + std::to_string(progress->run_step) : what;
 }
 
 namespace {

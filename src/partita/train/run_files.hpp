@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace partita {
 
-class RunFile;
+struct RunProgress;
 
 /// The files that a run leaves in its directory, by name and content (docs/run-directory.md).
 
@@ -45,7 +46,7 @@ std::vector<StoredDeck> storedDecks(const std::string& run_directory, const std:
 /// a file. Throws UserError if there is none.
 std::string parameterFileOf(const std::string& path);
 /// "reading PATH", and of a checkpoint the step of the run.
-std::string describeSource(const RunFile& file);
+std::string describeSource(const std::string& path, const std::optional<RunProgress>& progress);
 /// All files of the run that `path` names (its directory or one of its files), which a command that reads the
 /// run must not overwrite.
 std::vector<std::string> filesOfRun(const std::string& path);

@@ -1,0 +1,249 @@
+#include "partita/io/shared_run_file.hpp"
+
+#include "partita/comm/agree.hpp"
+#include "partita/io/stage_tensors.hpp"
+#include "partita/io/write_run_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "shared_folder.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::shared_run_file {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// As many replicas of two stages as the ranks allow.
+SmallRun makeRun(int seed) {
+  return {everyone(), smallDeck({"strategy/kind=pipeline", "strategy/stages=2", "strategy/replicas=0",
+                                 "run/seed=" + std::to_string(seed)})};
+}
+
+RunProgress someProgress() {
+  RunProgress progress;
+  progress.position = {RunPhase::recovery, 1, 7};
+  progress.run_step = 37;
+  progress.samples = 600;
+  progress.per_epoch = 5;
+  progress.seed = 3;
+  progress.elapsed_seconds = 1.5;
+  progress.training_seconds = 1.25;
+  progress.evaluation_seconds = 0.125;
+  progress.traffic = {1, 2, 3, 4, 5};
+  progress.stages = 2;
+  progress.replicas = 2;
+  progress.ranks = 4;
+  progress.scores = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}, {10, 11, 12}};
+  progress.updates = {{41, 32768, 7}, {40, 1024, 0}};
+  progress.numbers = {0.5, -2};
+  return progress;
+}
+
+/// Writes the parameters of a run. Collective.
+void write(const SmallRun& run, const std::string& path, const std::optional<RunProgress>& progress = {}) {
+  RunFileContent content;
+  content.facts = {"# a deck\n", 10, {4, 3}, {0.25F}, {4.0F}, {7, 9}, {{"version", "1"}, {"host", "here"}},
+                   {0.75, 0.25}};
+  content.progress = progress;
+  content.tensors = networkTensors(run.partition, parameters_kind);
+  content.parts.assign(content.tensors.size(), {});
+  std::vector<std::vector<Real>> copies;
+  for (const auto& local : run.stages) {
+    copies.push_back(local->stage.masters().values(ExecSpace()));
+    if (run.grid.replica() == 0) placeValues(content, parameters_kind, local->stage, copies.back().data());
+  }
+  writeRunFile(everyone(), path, content, 0);
+}
+
+std::vector<Stage*> stagesOf(const SmallRun& run) {
+  std::vector<Stage*> stages;
+  for (const auto& local : run.stages) stages.push_back(&local->stage);
+  return stages;
+}
+
+std::int64_t openFiles() {
+  return H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_FILE);
+}
+
+} // namespace
+
+TEST_CASE("Every rank learns what rank 0 reads of a file", "[io]") {
+  const SharedFolder folder;
+  const std::string path = folder.file("file.h5");
+  write(makeRun(1), path, someProgress());
+  const RunFile own(path);
+  everyone().barrier();
+  const std::int64_t before = openFiles();
+  const SharedRunFile shared(everyone(), path);
+  CHECK(openFiles() - before == (everyone().rank() == 0 ? 1 : 0));
+  CHECK(shared.isCheckpoint());
+  REQUIRE(shared.tensors().size() == own.tensors().size());
+  for (std::size_t i = 0; i < own.tensors().size(); ++i) {
+    CHECK(shared.tensors()[i].path() == own.tensors()[i].path());
+    CHECK(shared.tensors()[i].extents == own.tensors()[i].extents);
+  }
+  const RunFacts facts = own.facts();
+  CHECK(shared.facts().deck == facts.deck);
+  CHECK(shared.facts().classes == facts.classes);
+  CHECK(shared.facts().shape == facts.shape);
+  CHECK(shared.facts().shift == facts.shift);
+  CHECK(shared.facts().scale == facts.scale);
+  CHECK(shared.facts().label_values == facts.label_values);
+  CHECK(shared.facts().provenance == facts.provenance);
+  CHECK(shared.facts().exit_weights == facts.exit_weights);
+}
+
+TEST_CASE("Every rank learns the position of a run from rank 0", "[io]") {
+  const SharedFolder folder;
+  const std::string path = folder.file("file.h5");
+  write(makeRun(1), path, someProgress());
+  const SharedRunFile shared(everyone(), path);
+  REQUIRE(shared.progress());
+  const RunProgress &found = *shared.progress(), wanted = someProgress();
+  CHECK(found.position.phase == wanted.position.phase);
+  CHECK(found.position.stage == wanted.position.stage);
+  CHECK(found.position.step == wanted.position.step);
+  CHECK(found.run_step == wanted.run_step);
+  CHECK(found.samples == wanted.samples);
+  CHECK(found.per_epoch == wanted.per_epoch);
+  CHECK(found.seed == wanted.seed);
+  CHECK(found.elapsed_seconds == wanted.elapsed_seconds);
+  CHECK(found.training_seconds == wanted.training_seconds);
+  CHECK(found.evaluation_seconds == wanted.evaluation_seconds);
+  for (const TrafficCounter& counter : traffic_counters)
+    CHECK(found.traffic.*counter.value == wanted.traffic.*counter.value);
+  CHECK(found.stages == wanted.stages);
+  CHECK(found.replicas == wanted.replicas);
+  CHECK(found.ranks == wanted.ranks);
+  REQUIRE(found.scores.size() == wanted.scores.size());
+  CHECK(found.scores.back().rows == wanted.scores.back().rows);
+  REQUIRE(found.updates.size() == wanted.updates.size());
+  CHECK(found.updates.front().loss_scale == wanted.updates.front().loss_scale);
+  CHECK(found.numbers == wanted.numbers);
+}
+
+TEST_CASE("One replica of a stage opens a file, and all get its values", "[io]") {
+  const SharedFolder folder;
+  const std::string path = folder.file("file.h5");
+  const SmallRun written = makeRun(1), run = makeRun(2);
+  write(written, path);
+  REQUIRE(run.ownParameters() != written.ownParameters());
+  const std::int64_t before = openFiles();
+  SharedRunFile file(everyone(), path);
+  CHECK_FALSE(file.progress());
+  file.open(&run.grid.peers(), run.grid.ownsStages());
+  CHECK(openFiles() - before == (run.grid.ownsStages() && run.grid.replica() == 0 ? 1 : 0));
+  everyone().barrier();
+  if (everyone().rank() == 0) fs::remove(path); // who has not opened it cannot open it any more
+  everyone().barrier();
+  readParameters(file, stagesOf(run));
+  CHECK(run.ownParameters() == written.ownParameters());
+}
+
+TEST_CASE("A file that was replaced after rank 0 had read its facts is refused", "[io]") {
+  const SharedFolder folder;
+  const std::string path = folder.file("file.h5");
+  const SmallRun run = makeRun(1);
+  write(run, path);
+  SharedRunFile file(everyone(), path);
+  RunFileContent other;
+  other.facts = {"# a deck\n", 10, {4}, {0.0F}, {1.0F}, {}, {{"version", "1"}}};
+  other.tensors = {{parameters_kind, "layer0.dense", "weight", {1, 3}, "outputs, inputs"}};
+  other.parts.resize(1);
+  const std::vector<Real> values{1, 2, 3};
+  if (everyone().rank() == 0) other.place(0, values.data());
+  writeRunFile(everyone(), folder.file("other.h5"), other, 0);
+  if (everyone().rank() == 0)
+    fs::rename(folder.file("other.h5"), path); // rank 0 still has the first one open
+  everyone().barrier();
+  file.open(&run.grid.peers(), run.grid.ownsStages());
+  const bool has_first = !run.grid.ownsStages() || run.grid.group() == 0;
+  if (has_first)
+    CHECK_NOTHROW(readParameters(file, stagesOf(run)));
+  else
+    CHECK_THROWS_AS(readParameters(file, stagesOf(run)), UserError);
+  everyone().barrier(); // the folder vanishes
+}
+
+TEST_CASE("Replicas with values of their own open a file each", "[io]") {
+  const SharedFolder folder;
+  const std::string path = folder.file("file.h5");
+  const SmallRun written = makeRun(1), run = makeRun(2);
+  write(written, path);
+  const std::int64_t before = openFiles();
+  SharedRunFile file(everyone(), path);
+  file.open(nullptr, run.grid.ownsStages());
+  CHECK(openFiles() - before == (run.grid.ownsStages() ? 1 : 0));
+  readParameters(file, stagesOf(run));
+  CHECK(run.ownParameters() == written.ownParameters());
+  everyone().barrier(); // the folder vanishes
+}
+
+TEST_CASE("What one replica cannot read, all replicas of its stage refuse", "[io]") {
+  const SharedFolder folder;
+  const std::string path = folder.file("file.h5");
+  const SmallRun run = makeRun(1);
+  write(run, path);
+  SharedRunFile file(everyone(), path);
+  file.open(&run.grid.peers(), run.grid.ownsStages());
+  const bool fails = run.grid.group() == 0;
+  std::vector<Real> values(3, static_cast<Real>(1));
+  std::string message;
+  try {
+    file.fill(values, [&](const RunFile&) {
+      if (fails) throw DamagedFile("the file is damaged");
+      values = {2, 3, 4};
+    });
+  } catch (const AgreedError&) {
+    FAIL("the ranks of other stages do not know of it");
+  } catch (const UserError& error) {
+    message = error.what();
+  }
+  CHECK(message == (fails ? "the file is damaged" : ""));
+  if (!fails) CHECK(values == std::vector<Real>{2, 3, 4});
+  everyone().barrier();
+}
+
+TEST_CASE("A file that rank 0 cannot open is refused by all ranks", "[io]") {
+  const SharedFolder folder;
+  CHECK_THROWS_AS(SharedRunFile(everyone(), folder.file("none.h5")), AgreedError);
+}
+
+TEST_CASE("A small file is verified by rank 0, a large one by more ranks", "[io]") {
+  const SharedFolder folder;
+  const std::string path = folder.file("file.h5");
+  write(makeRun(1), path);
+  CHECK(verifiersOf(everyone(), path) == 1);
+  if (everyone().rank() == 0) CHECK_NOTHROW(verifyShare(everyone(), 1, path));
+  if (everyone().rank() != 0) CHECK_NOTHROW(verifyShare(everyone(), 1, folder.file("none.h5")));
+  verifyTogether(everyone(), path);
+  CHECK_THROWS_AS(verifyTogether(everyone(), folder.file("none.h5")), AgreedError);
+  if (everyone().rank() == 0) {
+    std::ofstream(folder.file("large")).put('x');
+    fs::resize_file(folder.file("large"), std::uintmax_t{150} << 20); // takes no room on the disk
+  }
+  CHECK(verifiersOf(everyone(), folder.file("large")) == std::min(2, everyone().size()));
+}
+
+TEST_CASE("Ranks that verify a file leave out none of its data sets", "[io]") {
+  const SharedFolder folder;
+  const std::string path = folder.file("file.h5");
+  write(makeRun(1), path);
+  if (everyone().rank() == 0) {
+    const Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    const Hdf5Dataset dataset(H5Dopen2(file.get(), "/input/scale", H5P_DEFAULT));
+    changeAttribute(dataset.get(), "crc32", 1, path);
+  }
+  for (int verifiers = 1; verifiers <= everyone().size(); ++verifiers) {
+    everyone().barrier();
+    CHECK_THROWS_AS(collectively(everyone(), [&] { verifyShare(everyone(), verifiers, path); }), AgreedError);
+  }
+}
+
+} // namespace partita::test::shared_run_file

@@ -46,6 +46,19 @@ Memory::dims stridesOf(std::int64_t channels, const std::int64_t (&extents)[3], 
   return strides;
 }
 
+/// Weights of several groups have an axis of groups first.
+Memory::dims weightSizeOf(const ConvolutionPlan& plan, bool flat) {
+  Memory::dims size =
+      sizeOf(plan.out_channels / plan.groups, plan.in_channels / plan.groups, plan.windows.kernel, flat);
+  if (plan.groups > 1) size.insert(size.begin(), plan.groups);
+  return size;
+}
+
+Tag weightTag(bool grouped, bool flat) {
+  if (grouped) return flat ? Tag::goihw : Tag::goidhw;
+  return flat ? Tag::oihw : Tag::oidhw;
+}
+
 Windows windowsOf(const WindowPlan& w, bool flat) {
   Windows windows;
   for (int a = flat ? 1 : 0; a < 3; ++a) {
@@ -71,11 +84,11 @@ struct Formats {
     const bool flat = w.flat();
     in = sizeOf(c.rows, c.plan.in_channels, w.in, flat);
     out = sizeOf(c.rows, c.plan.out_channels, w.out, flat);
-    weight = sizeOf(c.plan.out_channels, c.plan.in_channels, w.kernel, flat);
+    weight = weightSizeOf(c.plan, flat);
     in_strides = stridesOf(c.plan.in_channels, c.block != nullptr ? c.block->whole_in : w.in, flat);
     out_strides = stridesOf(c.plan.out_channels, c.block != nullptr ? c.block->whole_out : w.out, flat);
     channels_last = flat ? Tag::nhwc : Tag::ndhwc;
-    plain_weight = flat ? Tag::oihw : Tag::oidhw;
+    plain_weight = weightTag(c.plan.groups > 1, flat);
   }
 
   Memory::desc wholeIn() const { return {in, Type::f32, in_strides}; }
@@ -87,13 +100,21 @@ struct Formats {
   Memory::desc bias() const { return {{out[1]}, Type::f32, Tag::a}; }
 };
 
+/// Loops that are not compiled take very long. One product per group, of columns, is what `Convolve` computes
+/// without the library.
+bool isPlain(const char* implementation, std::int64_t groups) {
+  const std::string name(implementation);
+  return name.rfind("ref", 0) == 0 ||
+         (groups > 1 && (name.rfind("gemm:", 0) == 0 || name.find(":gemm:") != std::string::npos));
+}
+
 /// A convolution of one shape, compiled: sums, gradients, and the copies between formats that these need.
 struct CompiledConvolve {
   Step input_gradient, weight_gradient;
   Step pack_in, pack_grad, unpack_out; ///< of values that are not used where they lie
   Step pack_weight, pack_weight_back, unpack_weight_gradient, add_weight_gradient;
   bool packs, unpacks;
-  bool plain = false;           ///< the library has only loops that are not compiled, which take very long
+  bool plain = false;           ///< see `isPlain`
   Memory::desc weight;          ///< packed, for the sums
   std::size_t weight_bytes = 0; ///< of the largest packed weights
 
@@ -108,7 +129,7 @@ struct CompiledConvolve {
     const auto back = describeInputGradient({grad_in, formats.anyWeight(type), grad}, windows, first);
     const auto weights = describeWeightGradient({in, formats.anyWeight(Type::f32), grad}, windows, first);
     for (const char* name : {first.impl_info_str(), back.impl_info_str(), weights.impl_info_str()})
-      plain = plain || std::string(name).rfind("ref", 0) == 0;
+      plain = plain || isPlain(name, c.plan.groups);
     weight = first.weights_desc();
     input_gradient = {
         dnnl::convolution_backward_data(back),
@@ -153,12 +174,12 @@ struct CompiledConvolve {
   std::map<std::pair<bool, bool>, Step> _forward; ///< by bias and ReLU
 };
 
-using ConvolveKey = std::array<std::int64_t, 28>;
+using ConvolveKey = std::array<std::int64_t, 29>;
 
 ConvolveKey keyOf(const ConvolveCase& c) {
-  ConvolveKey key{c.rows, c.plan.in_channels, c.plan.out_channels,
+  ConvolveKey key{c.rows, c.plan.in_channels, c.plan.out_channels, c.plan.groups,
                   2 * static_cast<std::int64_t>(c.operands) + (c.half ? 1 : 0)};
-  auto to = key.begin() + 4;
+  auto to = key.begin() + 5;
   const WindowPlan& w = c.plan.windows;
   for (const auto* values : {w.in, w.out, w.kernel, w.stride, w.dilation, w.before})
     to = std::copy(values, values + 3, to);
@@ -179,7 +200,7 @@ CompiledConvolve* compiled(const ConvolveCase& c) {
     } catch (const dnnl::error& error) {
       if (error.status != dnnl_unimplemented) throw;
     }
-    if (made && made->plain && !multiplies(Precision::single)) made.reset();
+    if (made && made->plain && (c.plan.groups > 1 || !multiplies(Precision::single))) made.reset();
     if (made && made->weight_bytes > static_cast<std::size_t>(c.plan.packedWeights()) * sizeof(Real))
       made.reset();
     return made;
@@ -216,9 +237,11 @@ bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t row
                const ConvolutionBlock* block, bool half) {
   if (!convolvesFloats() || rows == 0 || !plan.packable()) return false;
   // For floats whose channels do not fill vectors, the library is slower than columns. Where it multiplies
-  // floats, convolutions of single places are products.
-  if (operandType(operands) == Type::f32 && (half || !plan.fillsVectors())) return false;
-  if (plan.windows.taps() == 1 && !half && (block != nullptr || multiplies(Precision::single))) return false;
+  // floats, convolutions of single places are products. Neither holds for groups, whose products are narrow.
+  const bool one_group = plan.groups == 1;
+  if (operandType(operands) == Type::f32 && (half || (one_group && !plan.fillsVectors()))) return false;
+  if (one_group && plan.windows.taps() == 1 && !half && (block != nullptr || multiplies(Precision::single)))
+    return false;
   const std::lock_guard<std::mutex> lock(mutex());
   const std::int64_t at_once = plan.packedRows(rows), left = rows % at_once;
   const ConvolutionPlan& computed = block != nullptr ? block->plan : plan;

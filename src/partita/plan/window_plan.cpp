@@ -164,7 +164,14 @@ std::int64_t halfVectors(std::int64_t channels) {
 } // namespace
 
 bool ConvolutionPlan::packable() const {
-  return !plans_for_device && groups == 1 && in_channels >= channel_lanes && out_channels >= channel_lanes;
+  constexpr std::int64_t least_of_group = 4; // fewer are mostly padding
+  if (plans_for_device) return false;
+  if (groups == 1 || depthwise()) return in_channels >= channel_lanes && out_channels >= channel_lanes;
+  return in_channels / groups >= least_of_group && out_channels / groups >= least_of_group;
+}
+
+bool ConvolutionPlan::depthwise() const {
+  return groups > 1 && in_channels == groups && out_channels == groups;
 }
 
 bool ConvolutionPlan::fillsVectors() const {
@@ -194,7 +201,12 @@ std::int64_t ConvolutionPlan::packedWeights() const {
   const auto padded = [](std::int64_t channels, std::int64_t block) {
     return (channels + block - 1) / block * block;
   };
-  return padded(out_channels, 64) * padded(in_channels, 64) * windows.taps();
+  if (groups == 1) return padded(out_channels, 64) * padded(in_channels, 64) * windows.taps();
+  if (depthwise()) return padded(groups, channel_lanes) * windows.taps();
+  const auto of_group = [&](std::int64_t channels) {
+    return padded(channels, channels <= 16 ? 16 : channels <= 32 ? 32 : 64);
+  };
+  return groups * of_group(out_channels / groups) * of_group(in_channels / groups) * windows.taps();
 }
 
 bool ConvolutionPlan::narrow() const {
@@ -293,7 +305,7 @@ std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
   }
   if (!packable()) return columns;
   const std::int64_t activations =
-      windows.taps() == 1 ? 0 : // only convolved where they lie
+      windows.taps() == 1 && groups == 1 ? 0 : // only convolved where they lie
           mostPackedRows(rows) * (in_channels * windows.inPlaces() + out_channels * windows.outPlaces());
   return std::max(columns, activations + 2 * packedWeights() + 5 * packed_alignment);
 }

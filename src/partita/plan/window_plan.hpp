@@ -50,6 +50,8 @@ struct ConvolutionPlan {
   /// Scratch for the weights, or their gradient, in the order of the columns; 0: they have it.
   std::int64_t copiedWeights() const;
 
+  bool depthwise() const; ///< each channel has a group, and windows of its own
+
   /// Are vendors' libraries faster than columns on a host for this kind, even though weights, and sometimes
   /// values, must be copied into their formats?
   bool packable() const;

@@ -47,10 +47,10 @@ void check(const LayerSpec& spec, const Shape& shape, double scale = 1.0) {
 }
 
 /// Many parameters: the derivative in one direction of all parameters and inputs.
-void checkAlong(const LayerSpec& spec, const Shape& shape) {
+void checkAlong(const LayerSpec& spec, const Shape& shape, bool by_winograd = false) {
   const LayerPlan plan = planOf(spec, shape);
   INFO(spec.type << " " << toText(plan.in) << " -> " << toText(plan.out));
-  CHECK(ConvolutionPlan(plan).winograd() == !plans_for_device);
+  CHECK(ConvolutionPlan(plan).winograd() == (by_winograd && !plans_for_device));
   const auto made = makeLayer(plan);
   const LayerProbe probe(*made, plan);
   // Sums of many products are large.
@@ -88,9 +88,17 @@ TEST_CASE("Conv2d: kernels, paddings, strides, dilations and groups", "[gradient
 }
 
 TEST_CASE("Conv2d: channels for which Winograd's algorithm is used", "[gradient]") {
-  checkAlong(conv(17, {{3}}, {{1}}), {16, 5, 4});
-  checkAlong(conv(16, {{3}}, {{2}}), {16, 3, 7});
-  checkAlong(conv(20, {{3, 3, 3}}, {{1}}), {16, 4, 3, 5});
+  checkAlong(conv(17, {{3}}, {{1}}), {16, 5, 4}, true);
+  checkAlong(conv(16, {{3}}, {{2}}), {16, 3, 7}, true);
+  checkAlong(conv(20, {{3, 3, 3}}, {{1}}), {16, 4, 3, 5}, true);
+}
+
+TEST_CASE("Conv2d and Conv3d: groups of many channels", "[gradient]") {
+  checkAlong(conv(32, {{3}}, {{1}}, {{2}}, {{1}}, 2), {16, 5, 4});
+  checkAlong(conv(32, {{3}}, {{1}}, {{1}}, {{1}}, 4), {32, 5, 4});
+  checkAlong(conv(20, {{3}}, {{1}}, {{2, 1}}, {{1}}, 20), {20, 5, 4}); // depthwise, from here on
+  checkAlong(conv(17, {{5, 4}}, {{2}}, {{1}}, {{1, 2}}, 17), {17, 6, 7});
+  checkAlong(conv(16, {{3, 3, 3}}, {{1}}, {{1, 2, 1}}, {{1}}, 16), {16, 4, 3, 5});
 }
 
 TEST_CASE("Conv3d", "[gradient]") {

@@ -85,6 +85,38 @@ std::vector<Case> cases() {
       {{1, 90, 80}, 40, {{3}}, {{1}}, {{1}}, {{1}}, 1, 2}}; // one row at a time
 }
 
+/// Groups, among them those of one channel each, by a library or by our own kernels.
+std::vector<Case> groupedCases() {
+  const auto grouped = [](const Case& c, std::int64_t groups) {
+    Case with = c;
+    with.groups = groups;
+    return with;
+  };
+  return {
+      grouped({{32, 7, 6}, 64, {{3}}, {{1}}}, 2), grouped({{64, 9, 8}, 32, {{3}}, {{1}}, {{2}}}, 4),
+      grouped({{48, 6, 7}, 24, {{3, 2}}, {{0}, true}, {{1}}, {{2}}}, 2), // neither fills vectors
+      grouped({{32, 5, 5}, 32, {{3}}, {{1}}}, 8),
+      grouped({{80, 6, 5}, 160, {{3}}, {{1}}}, 4), // 20 and 40 channels of a group
+      grouped({{32, 5, 6}, 16, {{1}}}, 2), grouped({{32, 5, 6}, 32, {{1}}, {{0}}, {{2}}}, 4),
+      grouped({{32, 4, 5, 6}, 32, {{3}}, {{1}}}, 2),
+      grouped({{64, 5, 4, 5}, 32, {{2, 3, 1}}, {{1, 1, 0}}, {{2, 1, 1}}}, 4),
+      grouped({{6, 6, 7}, 4, {{3}}, {{1}}}, 2),  // few channels: one product per group
+      grouped({{8, 6, 7}, 16, {{3}}, {{1}}}, 8), // two outputs of each channel
+      // depthwise
+      grouped({{32, 14, 13}, 32, {{3}}, {{1}}}, 32), grouped({{48, 9, 8}, 48, {{3}}, {{1}}, {{2}}}, 48),
+      grouped({{16, 7, 7}, 16, {{3}}, {{0}, true}, {{2}}}, 16), grouped({{20, 6, 7}, 20, {{3}}, {{1}}}, 20),
+      grouped({{64, 5, 6}, 64, {{1}}}, 64), grouped({{32, 9, 8}, 32, {{3, 2}}, {{2, 0}}, {{1}}, {{2}}}, 32),
+      grouped({{37, 9, 8}, 37, {{5}}, {{2}}, {{2, 3}}}, 37), grouped({{32, 12, 11}, 32, {{7}}, {{3}}}, 32),
+      grouped({{3, 8, 9}, 3, {{3}}, {{1}}}, 3), grouped({{16, 4, 5, 6}, 16, {{3}}, {{1}}}, 16),
+      grouped({{24, 5, 4, 5}, 24, {{2, 3, 3}}, {{1, 1, 0}}, {{2, 1, 2}}}, 24)};
+}
+
+std::vector<Case> allCases() {
+  std::vector<Case> all = cases();
+  for (const Case& c : groupedCases()) all.push_back(c);
+  return all;
+}
+
 // Tests are compiled without optimisation, but these loops take most of their time.
 #pragma GCC push_options
 #pragma GCC optimize("O2")
@@ -193,7 +225,7 @@ Results computed(const ConvolutionPlan& plan, std::int64_t rows, const Operands&
 
 TEST_CASE("A convolution and its gradients are those of plain loops", "[kernels]") {
   for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
-    for (const Case& c : cases()) {
+    for (const Case& c : allCases()) {
       const ConvolutionPlan plan = planOf(c);
       INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups << ", precision "
                         << static_cast<int>(precision) << ", by a library "
@@ -210,7 +242,7 @@ TEST_CASE("A convolution and its gradients are those of plain loops", "[kernels]
 
 TEST_CASE("The gradient of the weights replaces what is there if it is not added to it", "[kernels]") {
   for (const Precision precision : {Precision::single, Precision::bf16}) {
-    for (const Case& c : cases()) {
+    for (const Case& c : allCases()) {
       const ConvolutionPlan plan = planOf(c);
       Operands x = operandsOf(plan, c.rows, precision);
       INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups << ", precision "
@@ -225,7 +257,7 @@ TEST_CASE("The gradient of the weights replaces what is there if it is not added
 
 TEST_CASE("The gradient of the weights over no rows is zero", "[kernels]") {
   for (const Precision precision : {Precision::single, Precision::bf16}) {
-    for (const Case& c : cases()) {
+    for (const Case& c : allCases()) {
       const ConvolutionPlan plan = planOf(c);
       const Operands none = operandsOf(plan, 0, precision);
       INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups << ", precision "
@@ -238,7 +270,7 @@ TEST_CASE("The gradient of the weights over no rows is zero", "[kernels]") {
 
 TEST_CASE("A convolution adds the bias of its channels, and leaves out what is negative", "[kernels]") {
   for (const Precision precision : {Precision::single, Precision::bf16}) {
-    for (const Case& c : cases()) {
+    for (const Case& c : allCases()) {
       const ConvolutionPlan plan = planOf(c);
       const Operands x = operandsOf(plan, c.rows, precision);
       const Values shifts = normals(plan.out_channels, 5);
@@ -260,7 +292,7 @@ TEST_CASE("A convolution adds the bias of its channels, and leaves out what is n
 /// Only our own: kernels of a library may turn NaN into 0.
 TEST_CASE("Our own kernels that clear negative values keep NaN", "[kernels]") {
   int checked = 0;
-  for (const Case& c : cases()) {
+  for (const Case& c : allCases()) {
     const ConvolutionPlan plan = planOf(c);
     Values shifts = normals(plan.out_channels, 5);
     shifts.back() = std::numeric_limits<double>::quiet_NaN();
@@ -269,7 +301,9 @@ TEST_CASE("Our own kernels that clear negative values keep NaN", "[kernels]") {
     const Values out = computed(plan, c.rows, operandsOf(plan, c.rows, Precision::single), Precision::single,
                                 {bias.data(), true})
                            .out;
-    if (!Regions::had("partita::winograd::forward") && !Regions::had("partita::narrow::forward")) continue;
+    if (!Regions::had("partita::winograd::forward") && !Regions::had("partita::narrow::forward") &&
+        !Regions::had("partita::depthwise::forward"))
+      continue;
     ++checked;
     INFO(toText(c.in) << " to " << c.channels);
     std::size_t wrong = 0;
@@ -279,7 +313,9 @@ TEST_CASE("Our own kernels that clear negative values keep NaN", "[kernels]") {
     }
     CHECK(wrong == 0);
   }
-  // The build decides whether there are such kernels. If it has Winograd's, the first case uses them.
+  // The build decides whether there are such kernels. If it has Winograd's, the first case uses them. Hosts
+  // always have those for three channels with a group each.
+  if (device_is_host) CHECK(checked > 0);
   if (winograd::convolves(planOf(cases().front()))) CHECK(checked > 0);
 }
 
@@ -295,7 +331,7 @@ TEST_CASE("Windows that see only padding have no sum and no gradients", "[kernel
 
 /// As after max-pooling, where zeros are left out.
 TEST_CASE("Gradients that are mostly zeros give those of plain loops", "[kernels]") {
-  for (const Case& c : cases()) {
+  for (const Case& c : allCases()) {
     const ConvolutionPlan plan = planOf(c);
     Operands x = operandsOf(plan, c.rows, Precision::single);
     for (std::size_t i = 0; i < x.grad.size(); ++i)
@@ -383,7 +419,7 @@ class Halves {
 TEST_CASE("Values stored in 16 bits give what plain loops do where they are taken", "[kernels][half]") {
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     int compared = 0;
-    for (const Case& c : cases()) {
+    for (const Case& c : allCases()) {
       const ConvolutionPlan plan = planOf(c);
       const Convolve convolve(plan, precision);
       const Operands x = operandsOf(plan, c.rows, precision);
@@ -455,7 +491,7 @@ TEST_CASE("Weights go into the order of the columns and back, in any precision",
 /// As a part of a stage computes it while places of other parts travel.
 TEST_CASE("A convolution block by block, and its gradients one by one, are the same", "[kernels]") {
   for (const Precision precision : {Precision::single, Precision::bf16}) {
-    for (const Case& c : cases()) {
+    for (const Case& c : allCases()) {
       const ConvolutionPlan plan = planOf(c);
       if (plan.pointwise()) continue; // sees no places of others
       const Operands x = operandsOf(plan, c.rows, precision);
@@ -499,13 +535,38 @@ TEST_CASE("A convolution block by block, and its gradients one by one, are the s
 
 TEST_CASE("A convolution has the same bits each time", "[kernels]") {
   for (const Precision precision : {Precision::single, Precision::bf16}) {
-    const ConvolutionPlan plan = planOf({{32, 14, 14}, 32, {{3}}, {{1}}});
-    const Operands x = operandsOf(plan, 9, precision);
-    const Results first = computed(plan, 9, x, precision), again = computed(plan, 9, x, precision);
-    CHECK(first.out == again.out);
-    CHECK(first.weight_gradient == again.weight_gradient);
-    CHECK(first.input_gradient == again.input_gradient);
+    for (const std::int64_t groups : {1, 2, 32}) {
+      for (const std::int64_t kernel : {3, 5}) {
+        const ConvolutionPlan plan = planOf({{32, 14, 14}, 32, {{kernel}}, {{1}}, {{1}}, {{1}}, groups});
+        const Operands x = operandsOf(plan, 9, precision);
+        const Results first = computed(plan, 9, x, precision), again = computed(plan, 9, x, precision);
+        INFO("groups " << groups << ", kernel " << kernel);
+        CHECK(first.out == again.out);
+        CHECK(first.weight_gradient == again.weight_gradient);
+        CHECK(first.input_gradient == again.input_gradient);
+      }
+    }
   }
+}
+
+TEST_CASE("Groups of channels are not computed as a product each", "[kernels]") {
+  if (!device_is_host) return;
+  const auto forward = [](const Case& c) {
+    const ConvolutionPlan plan = planOf(c);
+    const Regions regions;
+    computed(plan, c.rows, operandsOf(plan, c.rows, Precision::single), Precision::single);
+    CHECK_FALSE((plan.depthwise() && Regions::had("partita::columns::gather")));
+    return std::make_pair(Regions::had("partita::onednn::convolve"),
+                          Regions::had("partita::depthwise::forward"));
+  };
+  const bool library = onednn::convolvesFloats();
+  using Used = std::pair<bool, bool>;
+  CHECK(forward({{32, 7, 6}, 64, {{3}}, {{1}}, {{1}}, {{1}}, 2}) == Used{library, false});
+  CHECK(forward({{64, 7, 6}, 64, {{3}}, {{1}}, {{1}}, {{1}}, 64}) == Used{library, !library});
+  const Used wide = forward({{64, 7, 6}, 64, {{7}}, {{3}}, {{1}}, {{1}}, 64}); // by what the library has
+  CHECK(wide.first != wide.second);
+  CHECK(forward({{3, 7, 6}, 3, {{3}}, {{1}}, {{1}}, {{1}}, 3}) == Used{false, true});
+  CHECK(forward({{4, 7, 6}, 4, {{3}}, {{1}}, {{1}}, {{1}}, 2}) == Used{false, false});
 }
 
 TEST_CASE("Few rows are packed at once, and about as many each time", "[kernels]") {
@@ -523,6 +584,15 @@ TEST_CASE("Few rows are packed at once, and about as many each time", "[kernels]
   CHECK(small.packedRows(0) == 0);
   CHECK(planOf({{64, 5, 5}, 32, {{1}}}).packable());
   CHECK_FALSE(planOf({{3, 8, 8}, 16, {{3}}}).packable());
+  const auto inGroups = [](std::int64_t channels, std::int64_t groups) {
+    return planOf({{channels, 8, 8}, channels, {{3}}, {{1}}, {{1}}, {{1}}, groups});
+  };
+  CHECK(inGroups(32, 2).packable());
+  CHECK(inGroups(32, 32).packable());
+  CHECK_FALSE(inGroups(32, 16).packable());
+  CHECK_FALSE(inGroups(8, 8).packable());
+  CHECK(inGroups(512, 512).packedWeights() == 512 * 9);
+  CHECK(inGroups(128, 32).packedWeights() == 32 * 16 * 16 * 9);
   CHECK_FALSE(onednn::convolves(small, Precision::single, 0));
 }
 

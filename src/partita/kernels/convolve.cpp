@@ -3,6 +3,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/kernels/columns.hpp"
 #include "partita/kernels/cudnn_convolve.hpp"
+#include "partita/kernels/depthwise.hpp"
 #include "partita/kernels/narrow_convolve.hpp"
 #include "partita/kernels/narrow_gradients.hpp"
 #include "partita/kernels/onednn_convolve.hpp"
@@ -197,6 +198,7 @@ void Convolve::forwardPortable(const ExecSpace& space, const Vector& work, const
                                const ProductEpilogue& epilogue) const {
   const std::int64_t rows = in.extent(0);
   if (narrow::convolves(_c)) return narrow::forward(space, _c, work, in, weight, out, epilogue);
+  if (depthwise::convolves(_c)) return depthwise::forward(space, _c, work, in, weight, out, epilogue);
   const Scratch scratch = scratchIn(work, weight, {});
   const Matrix own = packed(space, scratch, weight);
   if (!isOneProduct() && cudnn::convolveForward(space, {_c, _operands, rows}, scratch.columns, in.data(),
@@ -273,6 +275,7 @@ void Convolve::backward(const ExecSpace& space, const Vector& work,
 
 void Convolve::backwardPortable(const ExecSpace& space, const Vector& work,
                                 ConvolveGradients gradients) const {
+  if (depthwise::convolves(_c)) return depthwise::backward(space, _c, work, gradients);
   if (gradients.ofWeight() && narrow::convolves(_c)) {
     weightGradientInReal(space, work, gradients);
     gradients.weight_gradient = {};

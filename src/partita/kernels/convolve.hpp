@@ -15,8 +15,8 @@ namespace partita {
 /// computed by Winograd's algorithm (`ConvolutionPlan::winograd`), unless the processor multiplies their
 /// 16-bit operands or the gradients of few outputs are mostly zeros. Of the others, oneDNN computes those for
 /// which it is available and, as judged by the shape alone, faster; otherwise `narrow::forward` and its
-/// gradients do for few outputs. On NVIDIA devices, cuDNN does if it is available and has a reproducible
-/// algorithm.
+/// gradients do for few outputs, and `depthwise::forward` and its gradients for channels with a group each.
+/// On NVIDIA devices, cuDNN does if it is available and has a reproducible algorithm.
 class Convolve {
  public:
   /// `operands`: the values and weights are exact in this precision, and may be multiplied as such.

@@ -291,6 +291,7 @@ std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
   std::int64_t columns = columnValues(rows) + 2 * copiedWeights();
   if (plans_for_device)
     return std::max(columnValues(rows), least_on_device) + 2 * copiedWeights() + packed_alignment;
+  if (depthwise()) columns = std::max(columns, depthwise_slices * groups * windows.taps());
   if (narrow()) {
     const std::int64_t weights = std::max(depth() + 1, gradientSlices() * depth()) * narrowWidth();
     columns = std::max(columns, weights + paddedValues() * narrowRows(rows));

@@ -51,6 +51,8 @@ struct ConvolutionPlan {
   std::int64_t copiedWeights() const;
 
   bool depthwise() const; ///< each channel has a group, and windows of its own
+  static constexpr std::int64_t depthwise_slices =
+      16; ///< of lines, whose gradients are added up on their own
 
   /// Are vendors' libraries faster than columns on a host for this kind, even though weights, and sometimes
   /// values, must be copied into their formats?

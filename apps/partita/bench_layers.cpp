@@ -26,7 +26,7 @@ Measurement measureLayer(const ExecSpace& space, const std::string& name, const 
 struct ConvolutionCase {
   const char* name;
   Shape in;
-  std::int64_t channels, kernel, stride, padding, rows;
+  std::int64_t channels, kernel, stride, padding, rows, groups = 1;
 };
 
 LayerPlan planOf(const ConvolutionCase& c) {
@@ -36,6 +36,7 @@ LayerPlan planOf(const ConvolutionCase& c) {
   spec.convolution.kernel = {{c.kernel}};
   spec.convolution.stride = {{c.stride}};
   spec.convolution.padding = {{c.padding}};
+  spec.convolution.groups = c.groups;
   spec.activation = Activation::relu;
   NetworkSection network;
   network.layers = {spec, last};
@@ -53,7 +54,8 @@ std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick,
                                            {"conv3x3_256_256_14", {256, 14, 14}, 256, 3, 1, 1, 8},
                                            {"conv1x1_256_64_56", {256, 56, 56}, 64, 1, 1, 0, 8},
                                            {"conv7x7_3_64_224", {3, 224, 224}, 64, 7, 2, 3, 4},
-                                           {"conv3x3x3_16_32_32", {16, 32, 32, 32}, 32, 3, 1, 1, 4}};
+                                           {"conv3x3x3_16_32_32", {16, 32, 32, 32}, 32, 3, 1, 1, 4},
+                                           {"conv3x3dw_256_56", {256, 56, 56}, 256, 3, 1, 1, 8, 256}};
   std::vector<Measurement> measured;
   measured.reserve(cases.size());
   for (const ConvolutionCase& c : cases)

@@ -20,15 +20,16 @@ except ImportError:
 
 from train_mlp import ADAM_FORMS, halves, write_json
 
-CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch, as in apps/partita/bench_layers.cpp
-    ("conv5x5_1_20_28", (1, 28, 28), 20, 5, 1, 0, 128),
-    ("conv5x5_20_50_12", (20, 12, 12), 50, 5, 1, 0, 128),
-    ("conv3x3_32_32_14", (32, 14, 14), 32, 3, 1, 1, 128),
-    ("conv3x3_64_64_56", (64, 56, 56), 64, 3, 1, 1, 8),
-    ("conv3x3_256_256_14", (256, 14, 14), 256, 3, 1, 1, 8),
-    ("conv1x1_256_64_56", (256, 56, 56), 64, 1, 1, 0, 8),
-    ("conv7x7_3_64_224", (3, 224, 224), 64, 7, 2, 3, 4),
-    ("conv3x3x3_16_32_32", (16, 32, 32, 32), 32, 3, 1, 1, 4),
+CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch, groups, as in apps/partita/bench_layers.cpp
+    ("conv5x5_1_20_28", (1, 28, 28), 20, 5, 1, 0, 128, 1),
+    ("conv5x5_20_50_12", (20, 12, 12), 50, 5, 1, 0, 128, 1),
+    ("conv3x3_32_32_14", (32, 14, 14), 32, 3, 1, 1, 128, 1),
+    ("conv3x3_64_64_56", (64, 56, 56), 64, 3, 1, 1, 8, 1),
+    ("conv3x3_256_256_14", (256, 14, 14), 256, 3, 1, 1, 8, 1),
+    ("conv1x1_256_64_56", (256, 56, 56), 64, 1, 1, 0, 8, 1),
+    ("conv7x7_3_64_224", (3, 224, 224), 64, 7, 2, 3, 4, 1),
+    ("conv3x3x3_16_32_32", (16, 32, 32, 32), 32, 3, 1, 1, 4, 1),
+    ("conv3x3dw_256_56", (256, 56, 56), 256, 3, 1, 1, 8, 256),
 )
 FORMATS = {"channels first": torch.contiguous_format, "channels last": torch.channels_last}
 VOLUME_FORMATS = {"channels first": torch.contiguous_format, "channels last": torch.channels_last_3d}
@@ -97,9 +98,9 @@ def training_step(make, batch, adam_form, memory_format, half):
     return step
 
 
-def convolution_pass(shape, channels, kernel, stride, padding, batch, memory_format):
+def convolution_pass(shape, channels, kernel, stride, padding, batch, groups, memory_format):
     convolution = nn.Conv3d if len(shape) == 4 else nn.Conv2d
-    layer = nn.Sequential(convolution(shape[0], channels, kernel, stride, padding), nn.ReLU())
+    layer = nn.Sequential(convolution(shape[0], channels, kernel, stride, padding, groups=groups), nn.ReLU())
     layer = layer.to(memory_format=memory_format)
     x = torch.randn(batch, *shape).to(memory_format=memory_format).requires_grad_()
     grad = torch.randn_like(layer(x))

@@ -5,8 +5,6 @@
 #include "partita/kernels/packed_weights.hpp"
 #include "partita/kernels/window_taps.hpp"
 
-#include <algorithm>
-
 namespace partita::depthwise {
 
 namespace {

@@ -42,7 +42,7 @@ struct Number {
   }
 };
 
-enum class By { threads, teams, packs };
+enum class By { threads, shares, teams, packs };
 
 Values sumsOf(std::int64_t rows, std::int64_t places, std::int64_t channels, const Values& values, By by) {
   const Matrix images = matrixOf(rows, places * channels, values),
@@ -57,8 +57,12 @@ Values sumsOf(std::int64_t rows, std::int64_t places, std::int64_t channels, con
                                                       body);
     break;
   case By::threads:
-    Kokkos::parallel_for("partita::test::threads", Range(space, 0, rows),
-                         detail::ThreadSums<ShiftAndSum>{body, places, channels});
+    detail::threadSums(space, "partita::test::threads", rows, places, channels,
+                       detail::channelsPerItem(rows, channels, 1), body);
+    break;
+  case By::shares:
+    detail::threadSums(space, "partita::test::shares", rows, places, channels,
+                       detail::channelsPerItem(rows, channels, 100), body);
   }
   fence(space, "partita::test");
   Values found = valuesOf(sums);
@@ -111,11 +115,22 @@ TEST_CASE("Sums over the places of each channel, by threads, by teams and in pac
         expected[row * width + i % width] += values[i] + 2;
       }
       INFO(channels << " channels, " << places << " places");
-      for (const By by : {By::threads, By::teams, By::packs})
+      for (const By by : {By::threads, By::shares, By::teams, By::packs})
         if (by != By::packs || channels % values_per_pack == 0)
           CHECK(relativeError(sumsOf(rows, places, channels, values, by), expected) < 1e-6);
+      CHECK(sumsOf(rows, places, channels, values, By::shares) ==
+            sumsOf(rows, places, channels, values, By::threads));
     }
   }
+}
+
+TEST_CASE("Threads without a row of their own share the channels of the others", "[core]") {
+  CHECK(detail::channelsPerItem(8, 64, 8) == 64);
+  CHECK(detail::channelsPerItem(2, 64, 8) == 16);
+  CHECK(detail::channelsPerItem(3, 64, 8) == 32);
+  CHECK(detail::channelsPerItem(1, 70, 2) == 48); // whole cache lines
+  CHECK(detail::channelsPerItem(1, 5, 8) == 16);
+  CHECK(detail::channelsPerItem(0, 64, 8) == 16);
 }
 
 TEST_CASE("Sums over millions of equal values do not drift", "[core][sweep]") {

@@ -97,11 +97,17 @@ struct RunLoop {
 /// Columns that one work item sums together on a host.
 constexpr std::int64_t most_columns = 512;
 
-/// As many columns as possible, for the hardware prefetcher, but few enough to give every thread some.
-inline std::int64_t columnsPerItem(const ExecSpace& space, std::int64_t columns) {
+/// Columns of a work item on a host if about this many items share them: as many as possible, for the
+/// hardware prefetcher, and whole cache lines of floats.
+constexpr std::int64_t columnsOfShare(std::int64_t columns, std::int64_t shares) {
   constexpr std::int64_t cache_line = 16;
-  const std::int64_t threads = space.concurrency(), share = (columns + threads - 1) / threads;
-  return std::min(most_columns, (share + cache_line - 1) / cache_line * cache_line);
+  const std::int64_t share = (columns + shares - 1) / shares;
+  return (share + cache_line - 1) / cache_line * cache_line;
+}
+
+/// Few enough to give every thread some.
+inline std::int64_t columnsPerItem(const ExecSpace& space, std::int64_t columns, std::int64_t most) {
+  return std::min(most, columnsOfShare(columns, space.concurrency()));
 }
 
 template <class Body, class Stored>
@@ -215,7 +221,7 @@ void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, st
     Kokkos::parallel_for(label, detail::columnTeams<Sums>(space, columns),
                          Sums{body, rows, columns, sums, accumulate});
   } else {
-    const std::int64_t columns_per_item = detail::columnsPerItem(space, columns),
+    const std::int64_t columns_per_item = detail::columnsPerItem(space, columns, detail::most_columns),
                        items = (columns + columns_per_item - 1) / columns_per_item;
     Kokkos::parallel_for(
         label, Range(space, 0, items),

@@ -18,10 +18,10 @@ namespace partita {
 /// values, such as the background of a volume, would be off by percents.
 constexpr std::int64_t places_in_float = 1024;
 
-/// Sums over the places of a row, all computed by one thread.
+/// Sums over the places of a row for some of its channels, all computed by one thread.
 struct ChannelsOfThread {
   static constexpr int at_once = 4; ///< partial sums of a block
-  std::int64_t places, channels;
+  std::int64_t places, first_channel, end_channel;
 
   /// With at = value(pack, channel), calls take(channel, at(0) + at(1) + ...) for each channel.
   /// `pack` is a Pack of the channels from this one on, and at(place) gives a value for each of
@@ -29,7 +29,7 @@ struct ChannelsOfThread {
   template <class Value, class Take>
   PARTITA_FLATTEN KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
     const std::int64_t count = places;
-    forLanes(0, channels, [&](auto lanes, std::int64_t first) {
+    forLanes(first_channel, end_channel, [&](auto lanes, std::int64_t first) {
       constexpr int width = decltype(lanes)::count;
       double total[width] = {};
       for (std::int64_t begin = 0; begin < count; begin += places_in_float) {
@@ -49,7 +49,7 @@ struct ChannelsOfThread {
   template <class Value, class Take>
   PARTITA_FLATTEN KOKKOS_INLINE_FUNCTION void sums(const Value& value, const Take& take) const {
     const std::int64_t count = places;
-    forLanes(0, channels, [&](auto lanes, std::int64_t first) {
+    forLanes(first_channel, end_channel, [&](auto lanes, std::int64_t first) {
       constexpr int width = decltype(lanes)::count;
       double total[width] = {}, other_total[width] = {};
       for (std::int64_t begin = 0; begin < count; begin += places_in_float) {
@@ -176,15 +176,34 @@ struct ChannelsOfTeam {
 
 namespace detail {
 
+/// Channels of a work item: all of a row if there is a row for each thread, otherwise a share of them. The
+/// vectors of a share are those of whole rows, so bits do not depend on the number of threads.
+inline std::int64_t channelsPerItem(std::int64_t rows, std::int64_t channels, std::int64_t threads) {
+  const std::int64_t some = std::max(std::int64_t{1}, rows);
+  return columnsOfShare(channels, (threads + some - 1) / some);
+}
+static_assert(columnsOfShare(1, 1) % values_per_vector == 0, "shares are whole vectors");
+
 template <class Body>
 struct ThreadSums {
   Body body;
-  std::int64_t places, channels;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const {
+  std::int64_t places, channels, channels_per_item, items_per_row;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const Body local = body;
-    local(row, ChannelsOfThread{places, channels});
+    const std::int64_t row = item / items_per_row, first = (item - row * items_per_row) * channels_per_item,
+                       left = channels - first;
+    local(row,
+          ChannelsOfThread{places, first, first + (left < channels_per_item ? left : channels_per_item)});
   }
 };
+
+template <class Body>
+void threadSums(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t places,
+                std::int64_t channels, std::int64_t channels_per_item, const Body& body) {
+  const std::int64_t items_per_row = (channels + channels_per_item - 1) / channels_per_item;
+  Kokkos::parallel_for(label, Range(space, 0, rows * items_per_row),
+                       ThreadSums<Body>{body, places, channels, channels_per_item, items_per_row});
+}
 
 template <class Body, class Channels>
 struct TeamSums {
@@ -214,7 +233,7 @@ void teamSums(const ExecSpace& space, const char* label, std::int64_t rows, std:
 
 } // namespace detail
 
-/// Calls body(row, channels) for the rows, where `channels` is a ChannelsOfThread, or a ChannelsOfTeam for
+/// Calls body(row, channels) for the rows, where `channels` is a ChannelsOfThread or a ChannelsOfTeam for
 /// some of the channels of the row. If `aligned` is set, all operands may be read in packs.
 template <class Body>
 void forEachImage(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t places,
@@ -224,7 +243,8 @@ void forEachImage(const ExecSpace& space, const char* label, std::int64_t rows, 
       return detail::teamSums<ChannelsOfTeam<values_per_pack>>(space, label, rows, places, channels, body);
     detail::teamSums<ChannelsOfTeam<1>>(space, label, rows, places, channels, body);
   } else {
-    Kokkos::parallel_for(label, Range(space, 0, rows), detail::ThreadSums<Body>{body, places, channels});
+    detail::threadSums(space, label, rows, places, channels,
+                       detail::channelsPerItem(rows, channels, space.concurrency()), body);
   }
 }
 

@@ -117,6 +117,15 @@ TEST_CASE("A matrix without columns has no sums", "[core]") {
   CHECK(valuesOf(sums) == Values{3.0});
 }
 
+TEST_CASE("Threads share columns in whole cache lines", "[core]") {
+  CHECK(detail::columnsOfShare(64, 1) == 64);
+  CHECK(detail::columnsOfShare(64, 4) == 16);
+  CHECK(detail::columnsOfShare(64, 100) == 16);
+  CHECK(detail::columnsOfShare(700, 8) == 96);
+  CHECK(detail::columnsPerItem(space, 1, 64) == 16);
+  CHECK(detail::columnsPerItem(space, std::int64_t{1} << 40, 64) == 64);
+}
+
 TEST_CASE("Columns: teams come to the sums of all rows", "[core]") {
   for (const std::int64_t columns : {1, 8, 9, 100}) {
     for (const std::int64_t rows : {0, 1, 31, 128, 129, 300}) {

@@ -34,12 +34,11 @@ struct LookUp {
 /// of threads.
 template <class Stored>
 struct ScatterAdd {
-  static constexpr std::int64_t columns_per_item = 64;
   const Real* in;
   const Stored* grad;
   Real* panel;
   TableRows tokens;
-  std::int64_t width, places, first_row, rows;
+  std::int64_t width, columns_per_item, places, first_row, rows;
   bool keep;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
@@ -118,12 +117,14 @@ void Embedding::addTokenGradients(const ExecSpace& space, const Pass& pass, cons
                                        static_cast<std::int64_t>(panel.extent(0))});
     });
   } else {
-    constexpr std::int64_t at_once = ScatterAdd<Stored>::columns_per_item;
-    const std::int64_t items = (_width + at_once - 1) / at_once;
+    constexpr std::int64_t most_at_once = 64; // each item reads all tokens
+    const std::int64_t at_once = detail::columnsPerItem(space, _width, most_at_once),
+                       items = (_width + at_once - 1) / at_once;
     _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
       Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),
-                           ScatterAdd<Stored>{in.data(), grad_out, panel.data(), tokens, _width, places,
-                                              first, static_cast<std::int64_t>(panel.extent(0)), keep});
+                           ScatterAdd<Stored>{in.data(), grad_out, panel.data(), tokens, _width, at_once,
+                                              places, first, static_cast<std::int64_t>(panel.extent(0)),
+                                              keep});
     });
   }
 }

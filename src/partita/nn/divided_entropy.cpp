@@ -1,7 +1,6 @@
 #include "partita/comm/part_exchange.hpp"
-#include "partita/core/loops.hpp"
-#include "partita/core/math.hpp"
 #include "partita/core/region.hpp"
+#include "partita/nn/exponentials.hpp"
 #include "partita/nn/loss.hpp"
 
 namespace partita {
@@ -22,6 +21,18 @@ struct ClassSums {
 };
 static_assert(sizeof(ClassSums) == ClassParts::statistics * sizeof(Real));
 
+/// The target of a row for the classes of this part.
+struct RowTarget {
+  const Real* distribution; ///< null: that of one class
+  std::int64_t own;         ///< class of the label, counted from the first one of this part
+  Real smoothing, spread;
+
+  KOKKOS_INLINE_FUNCTION Real at(std::int64_t c) const {
+    const Real hard = distribution != nullptr ? distribution[c] : c == own ? Real(1) : Real(0);
+    return (1 - smoothing) * hard + spread;
+  }
+};
+
 /// The classes of this part, and the target.
 struct ClassTarget {
   Matrix distribution; ///< or empty
@@ -29,49 +40,46 @@ struct ClassTarget {
   std::int64_t all, first;
   Real smoothing;
 
-  /// The target of class `first` + c in row i.
-  KOKKOS_INLINE_FUNCTION Real at(std::int64_t i, std::int64_t c) const {
-    const Real hard = distribution.size() > 0   ? distribution(i, first + c)
-                      : classes(i) == first + c ? Real(1)
-                                                : Real(0);
-    return (1 - smoothing) * hard + smoothing / static_cast<Real>(all);
+  KOKKOS_INLINE_FUNCTION RowTarget ofRow(std::int64_t i) const {
+    return {distribution.size() > 0 ? &distribution(i, first) : nullptr, classes(i) - first, smoothing,
+            smoothing / static_cast<Real>(all)};
   }
 };
 
-/// Writes the sums of this part; with a gradient also exp(z - largest z of this part) in its place.
+/// Writes the sums of this part. With a gradient, hosts also leave exp(z - largest z of this part) in its
+/// place; devices compute that a second time.
 struct OwnClassSums {
   Matrix logits, grad;
   ClassTarget target;
   ClassSums* sums;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
     const std::int64_t count = logits.extent(1);
     const Real* z = &logits(i, 0);
+    const RowTarget wanted = target.ofRow(i);
     std::int64_t best = 0;
-    for (std::int64_t c = 1; c < count; ++c) best = z[c] > z[best] ? c : best;
-    const Real largest = z[best];
-    Real sum = 0, product = 0, mass = 0;
-    if (grad.size() > 0) {
-      Real* g = &grad(i, 0);
-      PARTITA_INDEPENDENT
-      for (std::int64_t c = 0; c < count; ++c) g[c] = rowExp(z[c] - largest);
-      for (std::int64_t c = 0; c < count; ++c) sum += g[c];
+    Real largest = 0, sum = 0, product = 0, mass = 0;
+    if constexpr (Row::recomputes) {
+      const auto found = row.softmaxOf(z, count);
+      best = found.place;
+      largest = found.largest;
+      sum = found.sum;
     } else {
-      for (std::int64_t c = 0; c < count; ++c) sum += rowExp(z[c] - largest);
+      best = row.placeOfLargest(z, count);
+      largest = z[best];
+      sum = grad.size() > 0 ? expRow(row, z, largest, count, &grad(i, 0)) : expSum(row, z, largest, count);
     }
-    if (target.distribution.size() > 0 || target.smoothing > 0) {
-      for (std::int64_t c = 0; c < count; ++c) {
-        product += target.at(i, c) * (z[c] - largest);
-        mass += target.at(i, c);
-      }
-    } else {
-      const std::int64_t own = target.classes(i) - target.first;
-      if (own >= 0 && own < count) {
-        product = z[own] - largest;
-        mass = 1;
-      }
+    if (wanted.distribution != nullptr || wanted.smoothing > 0) {
+      product = row.sumStrided(count, [=](std::int64_t c) { return wanted.at(c) * (z[c] - largest); });
+      mass = row.sumStrided(count, [=](std::int64_t c) { return wanted.at(c); });
+    } else if (wanted.own >= 0 && wanted.own < count) {
+      product = z[wanted.own] - largest;
+      mass = 1;
     }
-    sums[i] = {largest, target.classes(i) == target.first + best ? -sum : sum, product, mass};
+    const ClassSums found{largest, wanted.own == best ? -sum : sum, product, mass};
+    ClassSums* to = sums + i;
+    row.once([=]() { *to = found; });
   }
 };
 
@@ -80,13 +88,14 @@ struct OwnClassSums {
 struct AllClassSums {
   const ClassSums* sums;
   ClassTarget target;
-  Matrix grad;
+  Matrix logits, grad;
   RowResults per_row;
   int parts, own;
   std::int64_t rows;
   KernelFactor weight;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
     int best = 0;
     for (int part = 1; part < parts; ++part) best = of(part, i).largest > of(best, i).largest ? part : best;
     const Real largest = of(best, i).largest;
@@ -97,19 +106,32 @@ struct AllClassSums {
       product += of(part, i).product;
       if (of(part, i).mass > 0) product += of(part, i).mass * below; // 0 x -infinity is NaN
     }
-    const Real loss = log(sum) - product;
-    per_row(i, 0) = loss;
-    per_row(i, 1) = of(best, i).hits() ? Real(1) : Real(0);
-    if (grad.size() > 0) learn(i, rowExp(of(own, i).largest - largest) / sum + (loss - loss)); // perhaps NaN
+    const Real loss = log(sum) - product, correct = of(best, i).hits() ? Real(1) : Real(0);
+    const RowResults results = per_row;
+    row.once([=]() {
+      results(i, 0) = loss;
+      results(i, 1) = correct;
+    });
+    if (grad.size() > 0)
+      learn(row, i, rowExp(of(own, i).largest - largest) / sum + (loss - loss)); // perhaps NaN
   }
 
   KOKKOS_INLINE_FUNCTION const ClassSums& of(int part, std::int64_t i) const { return sums[part * rows + i]; }
 
-  KOKKOS_INLINE_FUNCTION void learn(std::int64_t i, Real share) const {
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void learn(const Row& row, std::int64_t i, Real share) const {
     const std::int64_t count = grad.extent(1);
-    const Real factor = weight.value();
+    const Real factor = weight.value(), largest = of(own, i).largest;
+    const RowTarget wanted = target.ofRow(i);
+    const Real* z = &logits(i, 0);
     Real* g = &grad(i, 0);
-    for (std::int64_t c = 0; c < count; ++c) g[c] = factor * (g[c] * share - target.at(i, c));
+    if constexpr (Row::recomputes) {
+      row.map(z, g, count, [=](Real logit, std::int64_t c) {
+        return factor * (rowExp(logit - largest) * share - wanted.at(c));
+      });
+    } else {
+      row.map(g, g, count, [=](Real kept, std::int64_t c) { return factor * (kept * share - wanted.at(c)); });
+    }
   }
 };
 
@@ -133,12 +155,12 @@ class DividedCrossEntropy : public Loss {
                              _classes.ranges[static_cast<std::size_t>(own)].begin,
                              grad.size() > 0 ? _smoothing : Real(0)};
     auto* const sums = reinterpret_cast<ClassSums*>(_sums.data());
-    Kokkos::parallel_for("partita::DividedCrossEntropy::own_kernel", Range(space, 0, rows),
-                         OwnClassSums{output, grad, target, sums + own * rows});
+    forEachRow(space, "partita::DividedCrossEntropy::own_kernel", rows, output.extent(1),
+               OwnClassSums{output, grad, target, sums + own * rows});
     _parts->gather(space, Vector(_sums.data(), values * parts));
-    Kokkos::parallel_for(
-        "partita::DividedCrossEntropy::all_kernel", Range(space, 0, rows),
-        AllClassSums{sums, target, grad, score.perRow(), parts, own, rows, weight.inKernel()});
+    forEachRow(space, "partita::DividedCrossEntropy::all_kernel", rows,
+               grad.extent(1), // without one, a row is little work
+               AllClassSums{sums, target, output, grad, score.perRow(), parts, own, rows, weight.inKernel()});
     score.accumulate(space, rows);
   }
 

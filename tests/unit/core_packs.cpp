@@ -1,6 +1,7 @@
 #include "partita/core/packs.hpp"
 #include "partita/core/rows.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -132,6 +133,34 @@ TEMPLATE_TEST_CASE("A row in packs has each of its values once", "[core]", Real,
       const Values mapped = out.values();
       for (std::size_t i = 0; i < mapped.size(); ++i)
         CHECK(mapped[i] == (i % 2 == 0 ? values[i] : -values[i]));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("A row of sums has the same packs at every address", "[core]", Real, BFloat16, Float16) {
+  for (const std::int64_t size : {1, 8, 21, 64}) {
+    const Stock<TestType, HostSpace> stock(size, 1);
+    for (const std::int64_t first : {0, 1}) {
+      INFO(size << " values from " << first);
+      std::vector<TestType> moved(static_cast<std::size_t>(size + 16));
+      TestType* from = moved.data();
+      while (!alignedForPacks(from)) ++from;
+      from += first;
+      std::copy_n(stock.data(), size, from);
+      const detail::PackedRow<TestType> row(from, size);
+      REQUIRE(row.items() == size / 8 + size % 8);
+      std::int64_t next = 0;
+      for (std::int64_t item = 0; item < row.items(); ++item) {
+        std::int64_t seen = 0;
+        row.visit(item, [&](Real value, std::int64_t place) {
+          CHECK(place == next);
+          CHECK(value == toReal(stock.data()[next]));
+          ++next;
+          ++seen;
+        });
+        CHECK(seen == (item < size / 8 ? 8 : 1));
+      }
+      CHECK(next == size);
     }
   }
 }

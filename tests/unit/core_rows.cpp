@@ -36,6 +36,24 @@ struct Shift {
   }
 };
 
+/// The sums of a row of `count` values, which is `count` + 1 values from the next one.
+struct Sums {
+  Matrix values, sums;
+  std::int64_t count;
+
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
+    const Real* x = &values(i, 0);
+    const auto found = row.softmaxOf(x, count);
+    const Real sum = row.sumOf(x, count, [=](Real value, std::int64_t) { return value; });
+    Real* to = &sums(i, 0);
+    row.once([=]() {
+      to[0] = sum;
+      to[1] = found.sum;
+    });
+  }
+};
+
 enum class By { threads, warps, teams };
 
 struct Shifted {
@@ -89,6 +107,27 @@ TEST_CASE("Rows: warps and teams come to the numbers of threads", "[core]") {
       CHECK(row[static_cast<std::int64_t>(row[width + 2])] == 0.0); // the largest, less itself
       CHECK(*std::max_element(row, row + width) == 0.0);
       CHECK(row[width] == Approx(row[width + 1]).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("The sums of a row have the same bits at every address", "[core]") {
+  constexpr std::int64_t rows = 8;
+  for (const std::int64_t count : {30, 300}) { // few rows begin at multiples of 16 bytes
+    Values row = normals(count, 6), all;
+    row.push_back(0.0); // not of the row
+    for (std::int64_t i = 0; i < rows; ++i) all.insert(all.end(), row.begin(), row.end());
+    const Matrix sums = makeMatrix("partita::test::sums", rows, 2);
+    const Sums body{matrixOf(rows, count + 1, all), sums, count};
+    for (const By by : {By::warps, By::teams}) {
+      if (by == By::teams)
+        Kokkos::parallel_for("teams", detail::rowTeams(space, rows), detail::TeamRows<Sums>{body});
+      else
+        Kokkos::parallel_for("warps", detail::warpTeams(space, rows, 1),
+                             detail::WarpRows<Sums>{body, rows, 1});
+      const Values found = valuesOf(sums);
+      INFO("rows of " << count);
+      for (std::size_t i = 2; i < found.size(); ++i) CHECK(found[i] == found[i % 2]);
     }
   }
 }

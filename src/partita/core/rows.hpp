@@ -132,7 +132,7 @@ struct SharedRow {
   KOKKOS_INLINE_FUNCTION detail::OnlineSoftmax::Found softmaxOf(const Stored* values,
                                                                 std::int64_t count) const {
     using Softmax = detail::OnlineSoftmax;
-    const detail::PackedRow<Stored> row(values, count, alignedForPacks(values));
+    const detail::PackedRow<Stored> row(values, count);
     Softmax::Found found;
     Kokkos::parallel_reduce(
         threads.range(row.items()),
@@ -150,7 +150,7 @@ struct SharedRow {
   KOKKOS_INLINE_FUNCTION auto sumOf(const Stored* values, std::int64_t count,
                                     const Function& function) const {
     using Number = decltype(function(Real(0), std::int64_t{0}));
-    const detail::PackedRow<Stored> row(values, count, alignedForPacks(values));
+    const detail::PackedRow<Stored> row(values, count);
     Number total = 0;
     Kokkos::parallel_reduce(
         threads.range(row.items()),

@@ -285,6 +285,10 @@ TEST_CASE("Operands with more values than a panel are rounded part by part", "[h
   }
   CHECK(halfColumns(0, units) == units);
   CHECK(halfColumns(panel_values, units) == 64);
+  constexpr std::int64_t wide = 4 * panel_values + 7, padding = 8; // one row has more values than a panel
+  CHECK(3 * halfColumns(3, wide) < wide);
+  CHECK(2 * halfOperand(3, wide, padding) == wide + 1);
+  CHECK(halfOperand(0, wide, padding) == 0);
   RunConfig config;
   config.network = denseNetwork({}, Activation::relu);
   const StagePlan plan =

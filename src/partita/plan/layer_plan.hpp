@@ -151,9 +151,10 @@ inline std::int64_t halfColumns(std::int64_t rows, std::int64_t columns) {
       columns, std::max(std::int64_t{1}, 2 * panel_values / (std::max(rows, std::int64_t{1}) * step)) * step);
 }
 
-/// Number of `Real` values that hold as many columns, with padding.
+/// Number of `Real` values that hold as many columns, with padding, or at least one whole row.
 inline std::int64_t halfOperand(std::int64_t rows, std::int64_t columns, std::int64_t padding = row_padding) {
-  return (rows * halfColumns(rows, paddedWidth(columns, padding)) + 1) / 2;
+  const std::int64_t width = paddedWidth(columns, padding);
+  return (std::max(rows * halfColumns(rows, width), std::min(rows, std::int64_t{1}) * width) + 1) / 2;
 }
 
 /// Rows of the operand [rows, columns] and the result [rows, units] of a product that are converted to `Real`

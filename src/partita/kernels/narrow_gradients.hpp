@@ -11,7 +11,7 @@ namespace partita::narrow {
 bool mostlyZeros(const ExecSpace& space, const ConvolutionPlan& plan, const Matrix& grad);
 
 /// partial [slices, outputs, depth] = the gradients of the weights, one per slice of the lines; if `add`,
-/// added to what is there. Sums have the order of those with the zeros.
+/// added to what is there. The last bits may differ from those of sums with the zeros.
 void addSparseGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Images& images,
                        const Matrix& grad, bool add, Real* partial);
 

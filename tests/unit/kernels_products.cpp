@@ -208,7 +208,7 @@ TEST_CASE("Products are the same bit for bit wherever their operands lie", "[nn]
 
 TEST_CASE("An epilogue adds the bias and clears negative values, after everything else", "[half]") {
   for (const Precision precision : {Precision::single, Precision::bf16}) {
-    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 7}, {64, 47, 130}}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 7}, {64, 47, 130}, {20, 48, 30}}) {
       const Stored a = operandOf(precision, Op::none, m, k, 0, 1),
                    b = operandOf(precision, Op::transpose, k, n, 0, 2);
       const Values before = normals(m * n, 3), shift = normals(n, 4);
@@ -250,7 +250,7 @@ TEST_CASE("An epilogue that clears negative values keeps NaN", "[nn]") {
 
 TEST_CASE("The result of a product with an epilogue may be 16-bit", "[half]") {
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
-    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 7}, {64, 47, 130}}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 7}, {64, 47, 130}, {20, 48, 30}}) {
       const Stored a = operandOf(precision, Op::none, m, k, 0, 1),
                    b = operandOf(precision, Op::transpose, k, n, 0, 2), c(precision, m, n, 0, Values(m * n)),
                    stored_bias(precision, 1, n, 0, normals(n, 4));

@@ -3,6 +3,7 @@
 #include "partita/core/clock.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/loops.hpp"
+#include "partita/core/packs.hpp"
 #include "partita/core/provenance.hpp"
 #include "partita/core/region.hpp"
 #include "partita/kernels/cublaslt.hpp"
@@ -97,17 +98,26 @@ struct ApplyEpilogue {
   bool relu;
   Stored* c;
   std::int64_t stride;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    Stored& value = c[i * stride + j];
-    const Real z = toReal(value) + (bias != nullptr ? toReal(bias[j]) : Real(0));
-    value = fromReal<Stored>(relu && z <= 0 ? Real(0) : z); // NaN stays NaN
+  bool aligned() const { return alignedForPacks(bias, c) && stride % values_per_pack == 0; }
+
+  template <class P>
+  KOKKOS_INLINE_FUNCTION void operator()(P, std::int64_t i, std::int64_t j) const {
+    Stored* at = c + i * stride + j;
+    const bool clips = relu;
+    const auto offset = bias != nullptr ? P::load(bias + j) : P::all(0);
+    P::store(at, P::map(
+                     [=](Real value, Real more) {
+                       const Real z = value + more;
+                       return clips && z <= 0 ? Real(0) : z; // NaN stays NaN
+                     },
+                     P::load(at), offset));
   }
 };
 
 template <class Bias, class Stored>
 void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const Bias* bias, bool relu) {
-  forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
-                 ApplyEpilogue<Bias, Stored>{bias, relu, c.as<Stored>(), c.stride});
+  const ApplyEpilogue<Bias, Stored> body{bias, relu, c.as<Stored>(), c.stride};
+  forEachPack(space, "partita::gemm_epilogue", c.rows, c.columns, body.aligned(), body);
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "partita/core/error.hpp"
 #include "partita/core/gpu.hpp"
 #include "partita/core/provenance.hpp"
+#include "partita/kernels/bounded_cache.hpp"
 
 #include <algorithm>
 #include <array>
@@ -200,11 +201,7 @@ class Library {
   }
 
   CompiledProduct& compiled(const ProductCase& product) {
-    constexpr std::size_t most_products = 4096;
-    if (_products.size() == most_products) _products.clear(); // batches kept changing
-    std::unique_ptr<CompiledProduct>& place = _products[product.key()];
-    if (place == nullptr) place = std::make_unique<CompiledProduct>(_handle, product);
-    return *place;
+    return *_products.get(product.key(), [&] { return std::make_unique<CompiledProduct>(_handle, product); });
   }
   /// Like the buffers of other libraries, it is no memory of Kokkos.
   void* workspace(cudaStream_t stream) {
@@ -217,7 +214,7 @@ class Library {
 
  private:
   cublasLtHandle_t _handle = nullptr;
-  std::map<std::array<std::int64_t, 16>, std::unique_ptr<CompiledProduct>> _products;
+  BoundedCache<std::array<std::int64_t, 16>, std::unique_ptr<CompiledProduct>> _products{4096};
   std::map<cudaStream_t, void*> _workspaces;
 };
 

@@ -4,13 +4,13 @@
 
 #if defined(PARTITA_HAVE_CUDNN)
 
+#include "partita/kernels/bounded_cache.hpp"
 #include "partita/kernels/cudnn.hpp"
 #include "partita/kernels/cudnn_convolve.hpp"
 #include "partita/kernels/cudnn_frontend.hpp"
 #include "partita/plan/layer_plan.hpp"
 
 #include <array>
-#include <map>
 #include <utility>
 
 namespace partita::cudnn {
@@ -62,28 +62,19 @@ PassPlan planOf(cudnnHandle_t handle, const AttentionShape& shape, Precision sto
 }
 
 using PlanKey = std::array<std::int64_t, 6>;
-std::map<PlanKey, PassPlan>& knownPlans() {
-  static std::map<PlanKey, PassPlan> plans;
+using KnownPlans = BoundedCache<PlanKey, PassPlan>;
+KnownPlans& knownPlans() {
+  static KnownPlans plans(1024);
   return plans;
 }
 
-/// Forgets all plans if there are too many, as when batches keep changing. Call this before taking
-/// a plan.
-void limitPlans() {
-  constexpr std::size_t most = 1024;
-  if (knownPlans().size() >= most) knownPlans().clear();
-}
-
-/// The mutex is held.
+/// The plan may be gone after the next call. The mutex is held.
 const PassPlan& planned(cudnnHandle_t handle, const AttentionValues& values, bool back) {
   const AttentionShape& shape = values.shape;
   const Precision stored = values.qkv.precision;
   const PlanKey key{shape.samples, shape.positions, shape.heads,
                     shape.width,   back ? 1 : 0,    static_cast<std::int64_t>(stored)};
-  auto found = knownPlans().find(key);
-  if (found == knownPlans().end())
-    found = knownPlans().emplace(key, planOf(handle, shape, stored, back)).first;
-  return found->second;
+  return knownPlans().get(key, [&] { return planOf(handle, shape, stored, back); });
 }
 
 /// The first value of a head of a sample, in the given third of a row: queries, keys or values.
@@ -100,7 +91,6 @@ void run(const ExecSpace& space, const AttentionValues& values, const AttentionG
   const AttentionShape& shape = values.shape;
   const std::lock_guard<std::mutex> lock(mutex());
   const cudnnHandle_t handle = handleOn(space);
-  limitPlans();
   const PassPlan& plan = planned(handle, values, gradients != nullptr);
   PARTITA_REQUIRE(plan.graph != nullptr, "attention that cuDNN does not compute");
   for (std::int64_t sample = 0; sample < shape.samples; sample += plan.samples)
@@ -134,7 +124,6 @@ bool attends(const AttentionValues& values, bool back) {
     return false;
   const std::lock_guard<std::mutex> lock(mutex());
   const cudnnHandle_t handle = library();
-  limitPlans();
   return planned(handle, values, back).graph != nullptr;
 }
 

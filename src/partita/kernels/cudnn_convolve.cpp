@@ -4,11 +4,11 @@
 
 #include "partita/core/provenance.hpp"
 #include "partita/core/region.hpp"
+#include "partita/kernels/bounded_cache.hpp"
 #include "partita/kernels/cudnn_graphs.hpp"
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 
 namespace partita::cudnn {
@@ -35,17 +35,10 @@ ConvolveKey keyOf(const Wanted& wanted) {
 }
 
 /// Empty: there is none that is fit.
-using KnownPlans = std::map<ConvolveKey, Descriptors>;
+using KnownPlans = BoundedCache<ConvolveKey, Descriptors>;
 KnownPlans& knownPlans() {
-  static KnownPlans plans;
+  static KnownPlans plans(4096);
   return plans;
-}
-
-/// Forgets all plans if there are too many, as when batches keep changing. Call this before taking
-/// a plan.
-void limitPlans() {
-  constexpr std::size_t most = 4096;
-  if (knownPlans().size() >= most) knownPlans().clear();
 }
 
 struct Addresses {
@@ -59,14 +52,13 @@ struct Addresses {
   }
 };
 
-/// The compiled form of one direction, or null if there is none that is fit. The mutex is held.
+/// The compiled form of one direction, or null if there is none that is fit; it may be gone after the next
+/// call. The mutex is held.
 const Descriptor* compiled(cudnnHandle_t handle, const ConvolveCase& c, const Direction& direction,
                            const Addresses& addresses, bool add = false) {
   const Wanted wanted{c, direction, add, addresses.alignment(c.stored())};
-  const ConvolveKey key = keyOf(wanted);
-  auto found = knownPlans().find(key);
-  if (found == knownPlans().end()) found = knownPlans().emplace(key, planOf(handle, wanted)).first;
-  return found->second.empty() ? nullptr : &found->second.back();
+  const Descriptors& found = knownPlans().get(keyOf(wanted), [&] { return planOf(handle, wanted); });
+  return found.empty() ? nullptr : &found.back();
 }
 
 std::string textOf(const ConvolveCase& c) {
@@ -93,7 +85,6 @@ void run(cudnnHandle_t handle, const ConvolveCase& convolution, const Descriptor
 bool takesHalf(const ConvolveCase& halves, const Direction& direction) {
   if (halves.operands == Precision::single || sizeof(Real) != sizeof(float) || halves.rows == 0) return false;
   const std::lock_guard<std::mutex> lock(mutex());
-  limitPlans();
   return compiled(library(), halves, direction, Addresses{}) != nullptr;
 }
 
@@ -118,7 +109,6 @@ bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Re
   const Region region(space, "partita::cudnn::convolve", Phase::gemm);
   const std::lock_guard<std::mutex> lock(mutex());
   const cudnnHandle_t handle = handleOn(space);
-  limitPlans();
   const Addresses addresses{in, weight, out};
   const Descriptor* const plan = compiled(handle, convolution, forward_direction, addresses);
   if (plan == nullptr) return false;
@@ -132,18 +122,16 @@ bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, R
   const Region region(space, "partita::cudnn::convolve_back", Phase::gemm);
   const std::lock_guard<std::mutex> lock(mutex());
   const cudnnHandle_t handle = handleOn(space);
-  limitPlans();
   const Addresses to_weights{gradients.in.data, gradients.weight_gradient.data, gradients.grad.data},
       to_input{gradients.grad_in.data, gradients.weight.data, gradients.grad.data};
   const bool of_weights = gradients.ofWeight(), of_input = gradients.ofInput();
-  const Descriptor *const weights = of_weights ? compiled(handle, convolution, weight_direction, to_weights,
-                                                          gradients.accumulate)
-                                               : nullptr,
-                          *const input =
-                              of_input ? compiled(handle, convolution, input_direction, to_input) : nullptr;
-  if ((of_weights && weights == nullptr) || (of_input && input == nullptr)) return false;
-  if (of_weights) run(handle, convolution, *weights, to_weights, work);
-  if (of_input) run(handle, convolution, *input, to_input, work);
+  const auto weights = [&] {
+    return compiled(handle, convolution, weight_direction, to_weights, gradients.accumulate);
+  };
+  const auto input = [&] { return compiled(handle, convolution, input_direction, to_input); };
+  if ((of_weights && weights() == nullptr) || (of_input && input() == nullptr)) return false;
+  if (of_weights) run(handle, convolution, *weights(), to_weights, work);
+  if (of_input) run(handle, convolution, *input(), to_input, work);
   return true;
 }
 

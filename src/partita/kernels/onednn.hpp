@@ -3,10 +3,10 @@
 #if defined(PARTITA_HAVE_ONEDNN) && !defined(PARTITA_DOUBLE)
 
 #include "partita/config/run_config.hpp"
+#include "partita/kernels/bounded_cache.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
@@ -86,28 +86,22 @@ Step productStep(const Memory::desc& a, const Memory::desc& b, const Memory::des
 /// Entries that were made so far, in all caches.
 extern std::int64_t compiled_count;
 
-/// What was compiled, by what it depends on besides addresses; used while mutex() is held. An entry is some
-/// ten kB of code, so a full cache begins anew: that happens if batches or sequences change their sizes all
-/// the time.
+/// What was compiled; used while mutex() is held.
 template <class Key, class Compiled>
-class BoundedCache {
+class CountedCache {
  public:
-  explicit BoundedCache(std::size_t most) : _most(most) {}
+  explicit CountedCache(std::size_t most) : _cache(most) {}
 
   template <class Compile>
   Compiled& get(const Key& key, const Compile& compile) {
-    auto found = _compiled.find(key);
-    if (found == _compiled.end()) {
-      if (_compiled.size() >= _most) _compiled.clear();
+    return _cache.get(key, [&] {
       ++compiled_count;
-      found = _compiled.emplace(key, compile()).first;
-    }
-    return found->second;
+      return compile();
+    });
   }
 
  private:
-  std::size_t _most;
-  std::map<Key, Compiled> _compiled;
+  BoundedCache<Key, Compiled> _cache;
 };
 
 /// Copies from one format to another; with `add`, it adds to what is there.

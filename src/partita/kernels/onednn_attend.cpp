@@ -78,7 +78,7 @@ void multiply(const ProductSizes& sizes, const HeadMatrices& a, const HeadMatric
                 static_cast<std::int64_t>(a.precision),
                 static_cast<std::int64_t>(c.precision),
                 sum == Sum::adds ? 1 : 0};
-  static BoundedCache<Key, Step> products(4096);
+  static CountedCache<Key, Step> products(4096);
   const std::lock_guard<std::mutex> lock(mutex());
   Step& step = products.get(key, [&] { return compile(sizes, a, b, c, sum); });
   step.run({{DNNL_ARG_SRC, a.data}, {DNNL_ARG_WEIGHTS, b.data}, {DNNL_ARG_DST, c.data}});

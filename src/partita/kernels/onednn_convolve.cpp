@@ -192,7 +192,7 @@ ConvolveKey keyOf(const ConvolveCase& c) {
 /// The compiled form of a case, or null if the library has none, or one that needs more scratch than the plan
 /// has. The mutex is held.
 CompiledConvolve* compiled(const ConvolveCase& c) {
-  static BoundedCache<ConvolveKey, std::unique_ptr<CompiledConvolve>> cases(1024);
+  static CountedCache<ConvolveKey, std::unique_ptr<CompiledConvolve>> cases(1024);
   const auto compile = [&] {
     std::unique_ptr<CompiledConvolve> made;
     try {

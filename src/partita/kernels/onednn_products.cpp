@@ -90,7 +90,7 @@ bool product(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMa
                        alpha,
                        beta};
   if (a.precision == Precision::single && tooSmall(key)) return false;
-  static BoundedCache<ProductKey, Step> products(4096);
+  static CountedCache<ProductKey, Step> products(4096);
   fence(space, "partita::onednn::product"); // the library computes at once
   const std::lock_guard<std::mutex> lock(mutex());
   Step& step = products.get(key, [&] {

@@ -300,6 +300,7 @@ class SumsInPlace final : public DeviceSums {
  public:
   std::unique_ptr<RankSum> make() override { return std::make_unique<Sum>(*this); }
   std::vector<TypedSpan> started, begun;
+  double waited = 0.0; ///< by this rank for others, until the last sum began
 
  private:
   template <class Space>
@@ -322,6 +323,7 @@ class SumsInPlace final : public DeviceSums {
     void begin(void* work) override {
       CHECK(work == nullptr);
       sums.begun.push_back(span);
+      sums.waited = secondsWaited();
     }
     bool advance() override {
       if (!request.test()) return false;
@@ -367,6 +369,21 @@ TEST_CASE("Devices get gradients where they are, or converted in their memory", 
           (wire == Precision::single)); // the bucket at the front
     CHECK(bytes == 2 * size * bytesOf(wire));
   }
+}
+
+TEST_CASE("A rank whose own device still computes a gradient waits for no other rank", "[comm]") {
+  if (everyone().size() == 1) return;
+  const ExecSpace space;
+  const Vector gradients("partita::test::gradients", 1000);
+  const auto sums = std::make_shared<SumsInPlace>();
+  std::int64_t bytes = 0;
+  GradientReducer reducer(everyone(), gradients, 1000, MessagePath::staged, bytes, Precision::single, sums);
+  reducer.ready(space, 0, 1000);
+  CHECK(sums->begun.empty()); // the device has not come so far
+  const double before = secondsWaited();
+  reducer.finish(space);
+  REQUIRE(sums->begun.size() == 1);
+  CHECK(sums->waited == before);
 }
 
 TEST_CASE("Sums that are held back follow from the front", "[comm]") {

@@ -139,10 +139,12 @@ void GradientReducer::copyBack(const ExecSpace& space, std::int64_t begin, std::
 
 void GradientReducer::complete(const ExecSpace& space, const Pending& pending) {
   const Region region(space, "partita::GradientReducer::complete", Phase::communication);
+  letMove();
+  for (; _begun <= _arrived; letMove()) pollBriefly(); // no wait for others while its own device works
   WaitedFor awaited{WaitedFor::Kind::all, _what};
   awaited.bytes = (pending.end - pending.begin) * bytesOf(_wire);
   Waiting waiting(awaited);
-  for (letMove(); _summed <= _arrived; letMove()) waiting.pause();
+  for (; _summed <= _arrived; letMove()) waiting.pause();
   if (linkModel().slow())
     for (; linkSeconds() < pending.due; letMove()) waiting.pause();
   waiting.over();

@@ -92,7 +92,7 @@ class Sum final : public RankSum {
     _complete.set(_ranks->stream());
     _under_way = true;
   }
-  bool ready() const override { return true; } // its stream waits for the values
+  bool ready() const override { return _ready.reached(); } // for whoever asks; its stream waits by itself
   void begin(void*) override {}
   bool advance() override {
     if (_under_way) _ranks->check();

@@ -16,7 +16,7 @@ class RankSum {
   /// remain valid until the sum is complete. All ranks start sums and other collective operations among them
   /// in the same order, and begin them in that order too.
   virtual void start(const ExecSpace& space, const TypedSpan& values) = 0;
-  /// May the sum begin: has `space` come so far?
+  /// May the sum begin: has `space` come so far? Until then it waits for this rank's device, not for others.
   virtual bool ready() const = 0;
   /// To be called once between `ready` and the first `advance`. `work`: room for 1/ranks of the values, plus
   /// one value, until the sum is complete; null if the processor cannot read the values.

@@ -236,7 +236,9 @@ TEST_CASE("The reducer sums every value once, whatever the buckets", "[comm]") {
   const auto variants = {std::pair(1, usual), std::pair(300, MessagePath::staged), std::pair(5000, usual)};
   for (const auto& [bucket, path] : variants) {
     std::int64_t bytes = 0;
+    const int before = mpiObjects().communicators;
     GradientReducer reducer(everyone(), gradients, bucket, path, bytes);
+    CHECK(mpiObjects().communicators == before + (ranks > 1 ? 1 : 0));
     for (int step = 1; step <= 2; ++step) {
       Kokkos::deep_copy(gradients, static_cast<Real>(step * (everyone().rank() + 1)));
       for (const std::int64_t begin : {700, 250, 0}) {
@@ -350,7 +352,9 @@ TEST_CASE("Devices get gradients where they are, or converted in their memory", 
   for (const Precision wire : {Precision::single, Precision::bf16}) {
     const auto sums = std::make_shared<SumsInPlace>();
     std::int64_t bytes = 0;
+    const int before = mpiObjects().communicators;
     GradientReducer reducer(everyone(), gradients, 300, MessagePath::staged, bytes, wire, sums);
+    CHECK(mpiObjects().communicators == before); // MPI sums nothing
     for (int step = 1; step <= 2; ++step) {
       Kokkos::deep_copy(gradients, static_cast<Real>(step * (everyone().rank() + 1)));
       reducer.ready(space, 500, size);

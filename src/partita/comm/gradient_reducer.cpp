@@ -28,14 +28,14 @@ View reals(const TypedSpan& numbers) {
 GradientReducer::GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                                  MessagePath path, std::int64_t& bytes, Precision wire,
                                  const std::shared_ptr<DeviceSums>& devices, const char* what)
-    : _peers(peers.duplicate()), _gradients(gradients), _wire(wire), _what(what), _sum(wire),
+    : _ranks(peers.size()), _gradients(gradients), _wire(wire), _what(what), _sum(wire),
       _plain(wire == Precision::single && gradients.precision == wire),
       _cuts(gradients.size, bucket, peers.size()), _begin(gradients.size), _end(_begin), _bytes(bytes) {
-  if (peers.size() == 1) return;
+  if (_ranks == 1) return;
   if (devices)
     useDevices(*devices);
   else
-    useMpi(path);
+    useMpi(peers, path);
   _pending.reserve(SumBuckets::most_buckets);
   _held.reserve(SumBuckets::most_buckets);
 }
@@ -49,7 +49,8 @@ void GradientReducer::useDevices(DeviceSums& devices) {
   for (std::int64_t i = 0; i < SumBuckets::most_buckets; ++i) _sums.push_back(devices.make());
 }
 
-void GradientReducer::useMpi(MessagePath path) {
+void GradientReducer::useMpi(const Communicator& peers, MessagePath path) {
+  _peers.emplace(peers.duplicate());
   _sent = _gradients;
   const bool in_place = path == MessagePath::direct && _gradients.precision == _wire;
   if (!in_place) {
@@ -60,11 +61,11 @@ void GradientReducer::useMpi(MessagePath path) {
     _work =
         makeRoom<PinnedVector>("partita::GradientReducer::work", _cuts.atOnce() * _cuts.received(), _wire);
   for (int i = 0; i < static_cast<int>(SumBuckets::most_buckets); ++i)
-    _sums.push_back(std::make_unique<AllReduce>(_peers, _sum, i, _work.size() > 0, _what));
+    _sums.push_back(std::make_unique<AllReduce>(*_peers, _sum, i, _work.size() > 0, _what));
 }
 
 void GradientReducer::ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
-  if (_peers.size() == 1) return;
+  if (_ranks == 1) return;
   PARTITA_REQUIRE(end == _begin, "gradients must become ready from the back");
   _begin = begin;
   for (const auto& [from, to] : _left_out)
@@ -123,7 +124,7 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
   _sums[_pending.size()]->start(space, out);
   _pending.push_back({begin, end, 0.0});
   letMove();
-  if (linkModel().slow()) _pending.back().due = _link.summed(out.bytes(), _peers.size());
+  if (linkModel().slow()) _pending.back().due = _link.summed(out.bytes(), _ranks);
   _bytes += out.bytes();
 }
 

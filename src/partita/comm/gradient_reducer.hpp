@@ -7,6 +7,8 @@
 #include "partita/comm/wait_times.hpp"
 #include "partita/plan/sum_buckets.hpp"
 
+#include <optional>
+
 namespace partita {
 
 /// Sums a flat gradient over the replicas of a stage while the backward pass is still running: each full
@@ -18,7 +20,7 @@ namespace partita {
 class GradientReducer final : public GradientExchange {
  public:
   /// `bucket` is the bucket size in values, increased if there would be too many buckets;
-  /// `bytes` counts the payload. Does nothing with one replica. Collective over `peers`. `devices`: those of
+  /// `bytes` counts the payload. Does nothing with one rank. Collective over `peers`. `devices`: those of
   /// `peers` if they add up the values; then `path` does not matter. `what`: a literal, for reports about
   /// waits.
   GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
@@ -28,7 +30,7 @@ class GradientReducer final : public GradientExchange {
   /// the same ones.
   void leaveOut(std::vector<std::pair<std::int64_t, std::int64_t>> ranges) { _left_out = std::move(ranges); }
 
-  bool overlaps() const override { return _peers.size() > 1; }
+  bool overlaps() const override { return _ranks > 1; }
   /// 16-bit sums use scaled gradients, since small numbers would vanish otherwise; sums of 16-bit numbers in
   /// `Real` use descaled ones, since large numbers would overflow otherwise.
   void setScale(const DeviceFactor& scale, const DeviceFactor& inverse) override {
@@ -51,7 +53,7 @@ class GradientReducer final : public GradientExchange {
     double due; ///< on a slow link: when the sum is complete
   };
   void useDevices(DeviceSums& devices);
-  void useMpi(MessagePath path);
+  void useMpi(const Communicator& peers, MessagePath path);
   void setZero(const ExecSpace& space, std::int64_t begin, std::int64_t end) const;
   void startFull(const ExecSpace& space);
   void reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end);
@@ -59,7 +61,9 @@ class GradientReducer final : public GradientExchange {
   void complete(const ExecSpace& space, const Pending& pending);
   void copyBack(const ExecSpace& space, std::int64_t begin, std::int64_t end) const;
 
-  Communicator _peers; ///< its own: sums of stages advance in a different order on each rank
+  int _ranks;
+  /// Its own, since sums of stages advance in a different order on each rank; none if MPI sums nothing.
+  std::optional<Communicator> _peers;
   TypedSpan _gradients;
   Precision _wire;
   const char* _what;

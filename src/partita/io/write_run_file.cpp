@@ -25,8 +25,10 @@ namespace {
 // bytes.
 constexpr std::int64_t bytes_per_call = 1 << 20;
 
+constexpr std::launch in_thread_if_possible = std::launch::async | std::launch::deferred;
+
 /// Writes blocks of rows of the first dimension, about a megabyte per call, and checks the values
-/// concurrently.
+/// concurrently, or afterwards where the system gives no more threads.
 ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& writing,
                      const std::string& wrong) {
   const std::int64_t rows = part.slice.extents[0], row_size = part.slice.size() / rows;
@@ -35,7 +37,8 @@ ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& w
   for (std::int64_t row = 0; row < rows; row += rows_per_call) {
     const TensorSlice block = part.slice.rows(row, std::min(rows_per_call, rows - row));
     const Real* from = part.values + row * row_size;
-    const std::future<void> checked = std::async(std::launch::async, [&] { check.add(from, block.size()); });
+    const std::future<void> checked =
+        std::async(in_thread_if_possible, [&] { check.add(from, block.size()); });
     const Hdf5Space memory = simpleSpace(block.extents), file = sliceSpace(dataset, block);
     checkHdf5(H5Dwrite(dataset, realType(), memory.get(), file.get(), H5P_DEFAULT, from), wrong);
     bytes_written += block.size() * static_cast<std::int64_t>(sizeof(Real));

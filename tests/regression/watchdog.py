@@ -125,6 +125,12 @@ class Watchdog(support.RunTest):
         self.assertReported(result, "parameters.h5: was not written within 6 s (run/watchdog)")
         self.assertLess(time.time() - begin, support.within(20))
 
+    def test_a_rank_that_fails_alone_in_a_file_of_all_ends_the_run(self):
+        """The others would wait for it inside HDF5, where no watchdog looks."""
+        result = support.run("train", self.deck, "checkpoint/every=10", "-d", self.folder / "run", ranks=2,
+                             environment=with_fault("create:1:2"))
+        self.assertReported(result, "partita: rank 1: ", ": cannot create '/input/shape'")
+
     def test_stopped_rank(self):
         result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=6")
         self.assertReported(result, "partita: rank 0: rank 1: no response for 6 s (run/watchdog) while others wait",

@@ -8,7 +8,8 @@
 // ranks, duplicates of communicators and barriers it has started); `order` (no call fails; the process prints
 // each file that is renamed, and whether its contents were synchronised before); `quota` (the system gives up
 // rows of tables, and says so once, when they are synchronised); `space` (NUMBER bytes are free in folders
-// named "checkpoints"); or `window` (the rank gets no memory to share with others).
+// named "checkpoints"); `window` (the rank gets no memory to share with others); or `create` (the rank cannot
+// create its data set NUMBER, counted from 1).
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -17,6 +18,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -185,6 +187,18 @@ extern "C" int MPI_Win_allocate_shared(MPI_Aint bytes, int unit, MPI_Info info, 
                                        MPI_Win* window) {
   if (std::strcmp(fault().kind, "window") == 0 && isOfRank(fault().rank)) return MPI_ERR_OTHER;
   return PMPI_Win_allocate_shared(bytes, unit, info, comm, begin, window);
+}
+
+using Hdf5Id = std::int64_t; // as in HDF5, whose header this library does without
+
+extern "C" Hdf5Id H5Dcreate2(Hdf5Id place, const char* name, Hdf5Id type, Hdf5Id space, Hdf5Id links,
+                             Hdf5Id creation, Hdf5Id access) {
+  using Create = Hdf5Id (*)(Hdf5Id, const char*, Hdf5Id, Hdf5Id, Hdf5Id, Hdf5Id, Hdf5Id);
+  static const auto real = original<Create>("H5Dcreate2");
+  static int created = 0;
+  if (std::strcmp(fault().kind, "create") == 0 && isOfRank(fault().rank) && ++created == fault().number)
+    return -1;
+  return real(place, name, type, space, links, creation, access);
 }
 
 extern "C" int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,

@@ -68,20 +68,49 @@ void CreatedFile::remove() const {
 
 NewRunFile::NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content,
                        CreatedFile& created)
-    : NewRunFile(&comm, std::move(path), content, 0, created) {}
+    : NewRunFile(&comm, std::move(path), content, 0, created) {
+  fill();
+}
 
 NewRunFile::NewRunFile(std::string path, const RunFileContent& content, int compression, CreatedFile& created)
-    : NewRunFile(nullptr, std::move(path), content, compression, created) {}
+    : NewRunFile(nullptr, std::move(path), content, compression, created) {
+  fill();
+}
 
 NewRunFile::NewRunFile(const Communicator* comm, std::string path, const RunFileContent& content,
                        int compression, CreatedFile& created)
     : _comm(comm), _path(std::move(path)), _content(content), _compression(compression),
-      _file(create(created)), _deck_type(textType(content.facts.deck)) {
-  listSmallDatasets();
-  writeFacts();
-  if (content.progress) writeProgress(*content.progress);
-  for (const SmallDataset& small : _small) createSmall(small);
-  for (const TensorRecord& tensor : content.tensors) createTensor(tensor);
+      _deck_type(textType(content.facts.deck)), _file(create(created)) {}
+
+/// A process that has the file alone can close it whatever has happened; what is in it is lost anyway.
+NewRunFile::~NewRunFile() {
+  if (isShared()) return;
+  for (Hdf5Unclosed& dataset : _datasets)
+    if (dataset) H5Dclose(dataset.release());
+  if (_file) H5Fclose(_file.release());
+}
+
+bool NewRunFile::isShared() const {
+  return _comm != nullptr && _comm->size() > 1;
+}
+
+void NewRunFile::together(const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (const UserError& error) {
+    if (isShared()) endJob(_comm->worldRank(_comm->rank()), error.what(), exit_failure);
+    throw;
+  }
+}
+
+void NewRunFile::fill() {
+  together([&] {
+    listSmallDatasets();
+    writeFacts();
+    if (_content.progress) writeProgress(*_content.progress);
+    for (const SmallDataset& small : _small) createSmall(small);
+    for (const TensorRecord& tensor : _content.tensors) createTensor(tensor);
+  });
 }
 
 Hdf5Unclosed NewRunFile::create(CreatedFile& created) const {
@@ -233,17 +262,12 @@ void NewRunFile::setChecksums(const std::vector<std::uint32_t>& tensors) {
 }
 
 void NewRunFile::close(const std::vector<std::uint32_t>& tensors) {
-  try {
+  together([&] {
     setChecksums(tensors);
     const std::string wrong = failure("cannot be completed (is the disk full?)");
     for (Hdf5Unclosed& dataset : _datasets) checkHdf5(H5Dclose(dataset.release()), wrong);
     checkHdf5(H5Fclose(_file.release()), wrong);
-  } catch (const UserError& error) {
-    // In a collective call the other ranks may wait for this one forever.
-    if (_comm != nullptr && _comm->size() > 1)
-      endJob(_comm->worldRank(_comm->rank()), error.what(), exit_failure);
-    throw;
-  }
+  });
 }
 
 } // namespace partita

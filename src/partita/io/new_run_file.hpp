@@ -5,6 +5,7 @@
 #include "partita/io/run_file.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,17 +37,23 @@ class CreatedFile {
 };
 
 /// A run file under construction, with all its groups, attributes and data sets. The values of tensors are
-/// written into it (write_run_file.cpp, compressed_tensors.hpp), then it is closed. Every failure throws
-/// UserError; the file then stays open and is unusable.
+/// written into it (write_run_file.cpp, compressed_tensors.hpp), then it is closed. A failure throws
+/// UserError, after which the file is unusable.
 ///
-/// Either all ranks of a communicator open the file together, and every function is collective, or one
-/// process opens it alone: HDF5 accepts compressed chunks from several ranks only in collective calls. Rank 0
-/// notes in `created` that the file exists.
+/// Either all ranks of a communicator open the file together, and construction and `close` are collective, or
+/// one process opens it alone: HDF5 accepts compressed chunks from several ranks only in collective calls. A
+/// rank that fails in such calls once the file exists ends the job, since others may wait for it in HDF5
+/// forever; any other failure leaves a shared file open, whose end would be collective, too. Rank 0 notes in
+/// `created` that the file exists.
 class NewRunFile {
  public:
   NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content, CreatedFile& created);
   /// `compression`: 0 to 9, the level of deflate
   NewRunFile(std::string path, const RunFileContent& content, int compression, CreatedFile& created);
+
+  ~NewRunFile();
+  NewRunFile(const NewRunFile&) = delete;
+  NewRunFile& operator=(const NewRunFile&) = delete;
 
   /// Writes deck, scaling, scores and the like. Not collective: one rank calls it.
   void writeSmall();
@@ -68,6 +75,10 @@ class NewRunFile {
   NewRunFile(const Communicator* comm, std::string path, const RunFileContent& content, int compression,
              CreatedFile& created);
   Hdf5Unclosed create(CreatedFile& created) const;
+  bool isShared() const; ///< by several ranks
+  /// Does a part of the work that may be collective; if it fails on this rank of several, ends the job.
+  void together(const std::function<void()>& work) const;
+  void fill();
   void listSmallDatasets();
   void writeFacts();
   void writeProgress(const RunProgress& progress);
@@ -83,8 +94,8 @@ class NewRunFile {
   std::string _path;
   const RunFileContent& _content;
   int _compression;
-  Hdf5Unclosed _file; ///< closed only by `close`
   Hdf5Type _deck_type;
+  Hdf5Unclosed _file; ///< of several ranks: closed only by `close`
   std::vector<SmallDataset> _small;
   std::vector<Hdf5Unclosed> _datasets; ///< the small ones, then the tensors
 };

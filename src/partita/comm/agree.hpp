@@ -22,7 +22,8 @@ class AgreedError : public UserError {
 
 /// Runs `work` on every rank; if it throws a UserError on any rank, all ranks throw an AgreedError with the
 /// messages of the lowest such rank. Without this, a file that one node cannot read would leave the other
-/// ranks waiting. Collective; `work` itself must not communicate, unless it fails on all ranks concerned.
+/// ranks waiting. Collective. `work` may communicate only if a rank on which it fails leaves no other
+/// waiting: it fails on all ranks concerned, does its part of the messages before it throws, or ends the job.
 void collectively(const Communicator& world, const std::function<void()>& work);
 
 /// The text of rank `root`, on every rank. Collective.

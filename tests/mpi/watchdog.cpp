@@ -207,6 +207,27 @@ TEST_CASE("A job that is suspended as a whole goes on when it is resumed", "[wat
   }
 }
 
+TEST_CASE("An error on which all ranks agree ends the watch together", "[watchdog]") {
+  const SharedWindow window(everyone(), sizeof(std::atomic<int>));
+  std::atomic<int>& left = *static_cast<std::atomic<int>*>(window.data());
+  struct Leaving {
+    ~Leaving() {
+      if (everyone().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      ++left;
+    }
+    std::atomic<int>& left;
+  };
+  const auto fail = [&] {
+    Found found;
+    const Watchdog watchdog(everyone(), shortLimits(), found.actions());
+    const Leaving leaving{left};
+    collectively(everyone(), [] { throw UserError("a mistake"); });
+  };
+  CHECK_THROWS_AS(fail(), AgreedError);
+  CHECK(left == everyone().size()); // whose last signs rank 0 has received
+  CHECK_FALSE(AgreedError::underWay());
+}
+
 /// Counts how often this rank says that it is computing.
 class SignCounter : public Watcher {
  public:

@@ -16,6 +16,8 @@
 
 namespace partita {
 
+thread_local int AgreedError::_alive = 0;
+
 void collectively(const Communicator& world, const std::function<void()>& work) {
   std::string text;
   bool by_system = false;

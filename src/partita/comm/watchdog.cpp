@@ -54,7 +54,13 @@ Watchdog::~Watchdog() noexcept(false) {
   const struct Unset { // also if the last wait throws
     ~Unset() { setWatcher(nullptr); }
   } unset;
-  if (!_ending && std::uncaught_exceptions() == 0) end();
+  const bool unwinding = std::uncaught_exceptions() > 0;
+  if (unwinding && !AgreedError::underWay()) return; // the other ranks may never come here
+  try {
+    end();
+  } catch (const std::exception&) { // a loss
+    if (!unwinding) throw;
+  }
 }
 
 void Watchdog::restart(const Limits& limits) {

@@ -38,9 +38,9 @@ class Watchdog final : public Watcher {
   static Actions warnAndEndJob(); ///< `end` is endJob with exit code 1
 
   /// Watches until the end of the scope; only one at a time. Construction is collective, and so is
-  /// destruction unless an exception causes it. Its last wait may throw RanksLost, so that smart pointers,
-  /// whose destructors may not throw, cannot own a watchdog. `seconds`: this rank's clock, zero at the
-  /// construction; empty: that of the system.
+  /// destruction unless an exception other than an AgreedError causes it. Its last wait may throw RanksLost,
+  /// so that smart pointers, whose destructors may not throw, cannot own a watchdog. `seconds`: this rank's
+  /// clock, zero at the construction; empty: that of the system.
   Watchdog(const Communicator& world, const Limits& limits, Actions actions = warnAndEndJob(),
            std::function<double()> seconds = {});
   ~Watchdog() noexcept(false);
@@ -49,14 +49,12 @@ class Watchdog final : public Watcher {
 
   /// Forgets what it knows of the ranks and watches with other limits. To be called on every rank.
   void restart(const Limits& limits);
-  /// Waits for other ranks, so that the destructor need not. To be called before all ranks throw the same
-  /// exception. Collective.
-  void end();
 
   void waiting(const WaitedFor& what, double seconds) override;
   void computing() override;
 
  private:
+  void end();
   void report(const Sign& sign, double now);
   void look(double now);
   void pump(double now);

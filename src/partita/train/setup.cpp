@@ -128,21 +128,16 @@ void shareKnowledge(const Communicator& world, Plans& plans, std::size_t first) 
   }
 }
 
-Plans makePlans(const Communicator& world, const RunConfig& config, bool learns, const TrainedInput* trained,
-                Watchdog& watchdog) {
-  try {
-    const std::size_t warnings = Log::warnings().size();
-    const Communicator node = world.node();
-    Plans plans(config, world, node, learns, trained);
-    shareKnowledge(world, plans, warnings);
-    const RankMemory memory(config, plans, world, world.size() - node.size());
-    checkMemory(memory, world, node, learns, learns ? needWithLimit(config, plans, world, memory) : "");
-    plans.offload_room = roomForOffload(config, memory, world);
-    return plans;
-  } catch (const AgreedError&) {
-    watchdog.end(); // all ranks are here, so pending signs are received
-    throw;
-  }
+Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
+                const TrainedInput* trained) {
+  const std::size_t warnings = Log::warnings().size();
+  const Communicator node = world.node();
+  Plans plans(config, world, node, learns, trained);
+  shareKnowledge(world, plans, warnings);
+  const RankMemory memory(config, plans, world, world.size() - node.size());
+  checkMemory(memory, world, node, learns, learns ? needWithLimit(config, plans, world, memory) : "");
+  plans.offload_room = roomForOffload(config, memory, world);
+  return plans;
 }
 
 std::unique_ptr<SharedWindow> makeWindow(const RunConfig& config, const Partition& partition,
@@ -218,7 +213,7 @@ Plans::Plans(const RunConfig& config, const Communicator& world, const Communica
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch,
              const TrainedInput* trained)
     : config(forPurpose(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
-      watchdog(world, setUpLimits(world, config)), plans(makePlans(world, config, learns, trained, watchdog)),
+      watchdog(world, setUpLimits(world, config)), plans(makePlans(world, config, learns, trained)),
       grid(world, plans.grid, chooseMessagePaths(config)), window(makeWindow(config, plans.partition, grid)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes,
                              checkedMemory(config, plans.partition, grid, window.get()))) {

@@ -19,6 +19,7 @@ struct WrittenCheckpoint {
     job.partial = folder.write("checkpoints/step-000000020.h5.partial", "20");
     job.require_place = [] {};
     add("step-000000010.h5");
+    job.own->add(name("step-000000010.h5"));
   }
 
   std::string name(const std::string& file) const { return folder.path("checkpoints/" + file); }
@@ -40,6 +41,24 @@ TEST_CASE("A checkpoint gets its name, and older and later ones go", "[train]") 
   CHECK(written.job.removed == std::vector<std::string>{written.name("step-000000010.h5")});
   CHECK(written.job.set_aside == std::vector<std::string>{written.name("step-000000030.h5.superseded")});
   CHECK_FALSE(written.has("step-000000010.h5"));
+}
+
+TEST_CASE("A checkpoint does not remove what somebody has put beside it since the run began", "[train]") {
+  WrittenCheckpoint written;
+  written.add("step-000000005.h5");
+  written.add("step-000000015.h5");
+  SECTION("under a name of its own") {
+    written.job.publish(written.folder.path(), 2);
+    CHECK(written.job.removed.empty()); // the one at step 15 does not count
+    CHECK(written.has("step-000000010.h5"));
+  }
+  SECTION("in place of a checkpoint of the run") {
+    std::filesystem::rename(written.name("step-000000005.h5"), written.name("step-000000010.h5"));
+    written.job.publish(written.folder.path(), 1);
+    CHECK(written.job.removed.empty());
+    CHECK(written.has("step-000000010.h5"));
+  }
+  CHECK(written.has("step-000000015.h5"));
 }
 
 TEST_CASE("A checkpoint sets the one of its step aside, unless the run wrote both", "[train]") {

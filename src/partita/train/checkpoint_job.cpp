@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sys/stat.h>
 #include <type_traits>
 
 namespace partita {
@@ -19,12 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Returns the files that it has removed, newest first.
-std::vector<std::string> removeBeyond(std::size_t keep, const std::string& run_directory) {
-  const std::vector<std::string> files = checkpointsIn(run_directory);
+std::vector<std::string> removeBeyond(std::size_t keep, const std::string& run_directory,
+                                      const OwnCheckpoints& own) {
   std::vector<std::string> removed;
   std::error_code ignored;
-  for (std::size_t i = keep; i < files.size(); ++i)
-    if (fs::remove(files[i], ignored)) removed.push_back(files[i]);
+  std::size_t kept = 0;
+  for (const std::string& file : checkpointsIn(run_directory))
+    if (own.have(file) && ++kept > keep && fs::remove(file, ignored)) removed.push_back(file);
   return removed;
 }
 
@@ -50,6 +52,22 @@ void sumOverRanks(const Communicator& comm, RunProgress& progress, std::vector<d
 }
 
 } // namespace
+
+/// Of a link, not of what it leads to: only the link would be removed.
+std::optional<OwnCheckpoints::Place> OwnCheckpoints::placeOf(const std::string& path) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) return std::nullopt;
+  return Place(found.st_dev, found.st_ino);
+}
+
+void OwnCheckpoints::add(const std::string& path) {
+  if (const auto place = placeOf(path)) _places[fs::path(path).filename().string()] = *place;
+}
+
+bool OwnCheckpoints::have(const std::string& path) const {
+  const auto known = _places.find(fs::path(path).filename().string());
+  return known != _places.end() && placeOf(path) == known->second;
+}
 
 void CheckpointJob::copy() {
   for (const Copy& copy : copies) std::copy_n(copy.from.onHost() + copy.begin, copy.size, copy.to);
@@ -81,7 +99,7 @@ void CheckpointJob::publish(const std::string& run_directory, std::size_t keep) 
   if (!elsewhere.empty()) failure = elsewhere;
   if (failure.empty()) failure = failureOf([&] { giveFinalName(run_directory); });
   if (failure.empty())
-    failureOf([&] { removed = removeBeyond(keep, run_directory); }); // the next one tries again
+    failureOf([&] { removed = removeBeyond(keep, run_directory, *own); }); // the next one tries again
   std::error_code ignored;
   if (!failure.empty() && elsewhere.empty()) fs::remove(partial, ignored);
   state = State::named;
@@ -95,6 +113,7 @@ void CheckpointJob::giveFinalName(const std::string& run_directory) {
   if (of_other_course) set_aside.push_back(setAside(final_name));
   for (const std::string& path : setAsideLater(run_directory, final_name)) set_aside.push_back(path);
   publishFile(partial, final_name);
+  own->add(final_name);
 }
 
 } // namespace partita

@@ -7,12 +7,31 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace partita {
+
+/// The checkpoints that a run may remove: those in its directory at its start, and those that it has written
+/// since. A file that somebody else puts there later is not among them, whatever its name.
+class OwnCheckpoints {
+ public:
+  void add(const std::string& path);
+  /// Is it one of them, and still the same file?
+  bool have(const std::string& path) const;
+
+ private:
+  using Place = std::pair<std::uint64_t, std::uint64_t>; // device and number of the file
+  static std::optional<Place> placeOf(const std::string& path);
+  std::map<std::string, Place> _places; // by name in the folder
+};
 
 /// A checkpoint under way: the input of the writing thread, and its result.
 struct CheckpointJob {
@@ -38,6 +57,7 @@ struct CheckpointJob {
   bool slow_reported = false; ///< the run has warned that writing takes long
   std::vector<std::string> set_aside;
   std::vector<std::string> removed; ///< older checkpoints, newest first
+  std::shared_ptr<OwnCheckpoints> own = std::make_shared<OwnCheckpoints>();
   std::atomic<State> state{State::copying};
 
   /// The first part of the thread's work: afterwards the next update cannot change the state.
@@ -47,7 +67,7 @@ struct CheckpointJob {
   /// for it, so it ends the job. Collective.
   void write(const Communicator& comm);
   /// On rank 0, when the file is written: renames it once the growing files of the run are on the disk, sets
-  /// aside later checkpoints of an earlier run, and keeps the newest `keep`.
+  /// aside later checkpoints of an earlier run, and keeps the newest `keep` of its own.
   void publish(const std::string& run_directory, std::size_t keep);
 
  private:

@@ -38,6 +38,10 @@ Checkpointer::Checkpointer(CheckpointedRun run, bool background)
   _largest_anywhere = _comm->maximum(static_cast<std::int64_t>(_snapshot.size()));
   _everywhere = _comm->total(_represents ? static_cast<std::int64_t>(_snapshot.size()) : 0);
   if (_run.directory.exists() && _run.config.checkpoint.every > 0) _snapshot.allocate();
+  if (_run.directory.exists() && _run.grid.world().rank() == 0)
+    failureOf([&] { // those that cannot be listed stay
+      for (const std::string& path : checkpointsIn(_run.directory.path())) _own->add(path);
+    });
 }
 
 void Checkpointer::take(const ExecSpace& space, const Position& position,
@@ -59,6 +63,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   job->again = run_step == _last_step; // ranks at their own pace may meet several times in a step
   job->partial = _partial = job->final_name + ".partial";
   job->require_place = [directory = _run.directory] { directory.requireInPlace(); };
+  job->own = _own;
   job->compression = static_cast<int>(_run.config.checkpoint.compression);
   _snapshot.take(space, position, updaters, *job);
   job->content.progress->numbers = _numbers;

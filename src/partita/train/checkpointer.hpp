@@ -11,7 +11,7 @@ namespace partita {
 /// Writes the checkpoints of a run into its directory. The state is copied between two steps (on a host,
 /// until the parameters next change); all ranks then write their parts of one file while training goes on. A
 /// file gets its final name when it is complete and the rows of all growing files up to its step are on the
-/// disk; then older ones beyond `checkpoint/keep` are deleted.
+/// disk; then older ones of the run beyond `checkpoint/keep` are deleted.
 class Checkpointer {
  public:
   /// `background`: write in a separate thread, which MPI must allow. Collective.
@@ -60,8 +60,9 @@ class Checkpointer {
   RunSnapshot _snapshot;
   bool _represents; ///< is this replica the only one with its values, or the first of those that share them?
   std::shared_ptr<CheckpointJob> _job; ///< under way
-  std::vector<double> _numbers;        ///< of the strategy
-  std::string _partial;                ///< file of the last checkpoint, until rank 0 names it
+  const std::shared_ptr<OwnCheckpoints> _own = std::make_shared<OwnCheckpoints>();
+  std::vector<double> _numbers; ///< of the strategy
+  std::string _partial;         ///< file of the last checkpoint, until rank 0 names it
   bool _failed = false;
   std::int64_t _last_step = -1;       ///< of the newest checkpoint finished by this process; -1: none
   std::int64_t _largest_anywhere = 0; ///< values in the largest copy on any rank

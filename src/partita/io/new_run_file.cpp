@@ -52,7 +52,7 @@ CreatedFile::~CreatedFile() {
 }
 
 void CreatedFile::exists() {
-  _file = ::open(_path.c_str(), O_RDONLY | O_CLOEXEC);
+  _file = ::open(_path.c_str(), O_WRONLY | O_CLOEXEC);
 }
 
 void CreatedFile::requireHere() const {
@@ -62,7 +62,8 @@ void CreatedFile::requireHere() const {
 void CreatedFile::remove() const {
   std::error_code ignored;
   if (_file < 0 || !leadsTo(_path, _file)) return;
-  std::filesystem::resize_file(_path, 0, ignored);
+  // Not by name, which may lead to another file at any time.
+  [[maybe_unused]] const int truncated = ::ftruncate(_file, 0);
   std::filesystem::remove(_path, ignored);
 }
 

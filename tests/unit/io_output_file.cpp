@@ -193,6 +193,24 @@ TEST_CASE("The folder of an output is that of its file, which need not exist yet
   CHECK(fs::exists(other / "out"));
 }
 
+TEST_CASE("Of unfinished outputs, only files of the process itself are removed", "[io]") {
+  const ScratchFolder folder;
+  {
+    OutputFile file(folder.path("out"));
+    SECTION("by a signal") {
+      OutputFile::removeUnfinished();
+      CHECK_FALSE(std::filesystem::exists(folder.path("out.partial")));
+    }
+    SECTION("unless their names lead to those of others") {
+      std::filesystem::rename(folder.path("out.partial"), folder.path("moved"));
+      folder.write("out.partial", "somebody's");
+      OutputFile::removeUnfinished();
+      CHECK(folder.read("out.partial") == "somebody's");
+    }
+  }
+  CHECK(std::filesystem::exists(folder.path("out.partial")) == std::filesystem::exists(folder.path("moved")));
+}
+
 TEST_CASE("A short output that does not fit on the disk leaves the file as it was", "[io]") {
   const ScratchFolder folder;
   const std::string path = folder.write("out", "before");

@@ -25,26 +25,28 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Names of unfinished files, stored where a signal handler can read them.
+/// Names of unfinished files and which files these are, stored where a signal handler can read them: by then
+/// another process may have a file of that name.
 struct Unfinished {
   std::atomic<bool> taken{false}, complete{false};
   std::array<char, 4096> name{};
+  struct stat file {};
 };
 std::array<Unfinished, 16> unfinished;
 
-void remember(const std::string& name) {
+void remember(const std::string& name, int file) {
   for (Unfinished& entry : unfinished) {
     bool free = false;
     if (name.size() >= entry.name.size() || !entry.taken.compare_exchange_strong(free, true)) continue;
     std::memcpy(entry.name.data(), name.c_str(), name.size() + 1);
-    entry.complete = true;
+    entry.complete = fstat(file, &entry.file) == 0;
     return;
   }
 }
 
 void forget(const std::string& name) {
   for (Unfinished& entry : unfinished) {
-    if (!entry.complete || name != entry.name.data()) continue;
+    if (!entry.taken || name != entry.name.data()) continue;
     entry.complete = false;
     entry.taken = false;
     return;
@@ -175,12 +177,10 @@ void OutputFile::openPartial() {
   for (int number = 1; file < 0; ++number) {
     _partial = _target + ".partial" + (number > 1 ? "-" + std::to_string(number) : "");
     if (access(_partial.c_str(), F_OK) == 0) continue;
-    remember(_partial); // before it exists, so that a signal finds its name
     file = open(_partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file >= 0) break;
-    forget(_partial);
-    if (errno != EEXIST) fail();
+    if (file < 0 && errno != EEXIST) fail();
   }
+  remember(_partial, file);
   _file = fdopen(file, "wb");
 }
 
@@ -211,11 +211,11 @@ void OutputFile::openScratch() {
 }
 
 OutputFile::~OutputFile() {
+  const bool unfinished_here = !_partial.empty() && leadsTo(_partial, fileno(_file));
+  if (unfinished_here) std::remove(_partial.c_str());
+  if (!_partial.empty()) forget(_partial);
   if (_file != nullptr) std::fclose(_file);
   if (_direct >= 0) close(_direct);
-  if (_partial.empty()) return;
-  std::remove(_partial.c_str());
-  forget(_partial);
 }
 
 void OutputFile::fail() const {
@@ -253,8 +253,12 @@ void OutputFile::commit() {
 }
 
 void OutputFile::removeUnfinished() {
-  for (const Unfinished& entry : unfinished)
-    if (entry.complete) unlink(entry.name.data());
+  for (const Unfinished& entry : unfinished) {
+    struct stat now {};
+    if (entry.complete && lstat(entry.name.data(), &now) == 0 && now.st_dev == entry.file.st_dev &&
+        now.st_ino == entry.file.st_ino)
+      unlink(entry.name.data());
+  }
 }
 
 namespace {

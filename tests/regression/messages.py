@@ -17,7 +17,7 @@ SCRIPTS = [ROOT / "bootstrap", ROOT / "CMakeLists.txt", *sorted((ROOT / "scripts
            *sorted((ROOT / "cmake").glob("*")), ROOT / "tests" / "CMakeLists.txt"]
 
 # What ends up in a message: calls, and texts that are prepared for one.
-SAYS = re.compile(r"\b(?:UserError|AgreedError|RunError|Log::warning|Log::error|fail|failure|checkHdf5|checkedId<\w+>|check"
+SAYS = re.compile(r"\b(?:UserError|AgreedError|RunError|Log::warning|Log::warnOnce|Log::error|fail|failure|checkHdf5|checkedId<\w+>|check"
                   r"|error|errorAt|TomlError|SystemError|DamagedFile|ForeignFile|failFile|refuse|requireMemory|regularFileExists|fprintf|endJob"
                   r"|_actions\.(?:end|warn)|warnings\.(?:push|emplace)_back|messages\.push_back)\("
                   r"|\bstd::string (?:failure|wrong|stopped|message) = |\bRowFormat \w+\{|\breturn (?=\"OpenBLAS |\"the program was |\"Kokkos Kernels multiplies |\"the launcher |\"is empty|\"contains a|\"'\" \+ (?:text|name))")

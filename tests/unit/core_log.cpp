@@ -1,5 +1,10 @@
 #include "partita/core/log.hpp"
 
+#include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "data_files.hpp"
 #include "support/catch.hpp"
 
 namespace partita::test::core_log {
@@ -44,6 +49,26 @@ TEST_CASE("Warnings are kept, the first hundred", "[core]") {
   CHECK(Log::warnings().back() == "of a test");
   for (int i = 0; i < 100; ++i) Log::warning("of a test, again");
   CHECK(Log::warnings().size() == 100);
+}
+
+TEST_CASE("A warning that is given once is not repeated, however many there have been", "[core]") {
+  const ScratchFolder folder;
+  const auto said = [&](const auto& warn) {
+    std::fflush(stderr);
+    const int before = dup(STDERR_FILENO),
+              file = open(folder.path("log").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    dup2(file, STDERR_FILENO);
+    warn();
+    dup2(before, STDERR_FILENO);
+    close(before);
+    close(file);
+    return folder.read("log");
+  };
+  for (int i = 0; i < 100; ++i) Log::warning("of a test, again"); // no more are kept
+  CHECK(said([] { Log::warnOnce("of\ta test, once"); }) == "warning: of a test, once\n");
+  CHECK(said([] { Log::warnOnce("of\ta test, once"); }).empty());
+  CHECK(said([] { Log::warnOnce("of a test, again"); }).empty());
+  CHECK(said([] { Log::warning("of\ta test, once"); }) == "warning: of a test, once\n");
 }
 
 } // namespace partita::test::core_log

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <unistd.h>
 
 namespace partita {
@@ -20,6 +21,7 @@ bool bar_open =
 
 constexpr std::size_t most_warnings = 100; // kept at most
 std::vector<std::string> kept_warnings;
+std::set<std::string> said_warnings; // all of them
 
 int output_failure = 0; // errno of the first write that failed
 
@@ -73,12 +75,25 @@ std::string Log::failure() {
   return output_failure != 0 ? std::strerror(output_failure) : "";
 }
 
-void Log::warning(const std::string& text) {
+namespace {
+
+std::string withCleanLines(const std::string& text) {
   std::vector<std::string> lines = split(text, '\n'); // the watchdog adds a table
   for (std::string& line : lines) line = asLine(line);
-  const std::string shown = joined(lines, "\n");
+  return joined(lines, "\n");
+}
+
+} // namespace
+
+void Log::warning(const std::string& text) {
+  const std::string shown = withCleanLines(text);
   complain("warning", shown);
   if (kept_warnings.size() < most_warnings) kept_warnings.push_back(shown);
+  said_warnings.insert(shown);
+}
+
+void Log::warnOnce(const std::string& text) {
+  if (said_warnings.count(withCleanLines(text)) == 0) warning(text);
 }
 
 std::vector<std::string> Log::warnings() {

@@ -9,10 +9,11 @@ namespace partita {
 class Log {
  public:
   static void setRank(int rank);
-  static void info(const std::string& line);    ///< standard output
-  static void warning(const std::string& text); ///< standard error, after "warning: "
-  static void error(const std::string& line);   ///< standard error, after "partita: "
-  static std::vector<std::string> warnings();   ///< the first hundred of this rank
+  static void info(const std::string& line);     ///< standard output
+  static void warning(const std::string& text);  ///< standard error, after "warning: "
+  static void warnOnce(const std::string& text); ///< unless this rank has warned in these words before
+  static void error(const std::string& line);    ///< standard error, after "partita: "
+  static std::vector<std::string> warnings();    ///< the first hundred of this rank
   /// Redrawn in place on a terminal; in a file, a line of its own, but at most ten per second.
   static void progress(const std::string& line);
 

@@ -130,9 +130,7 @@ std::vector<std::string> filesOfSource(const std::string& source, const std::str
 
 /// Once, although a rank may read labels alone before it reads everything.
 void warnOfGaps(const std::string& place) {
-  for (const std::string& known : Log::warnings())
-    if (known.rfind(asLine(place + ": parts of it"), 0) == 0) return;
-  Log::warning(place + ": parts of it have never been written, and read as its fill value");
+  Log::warnOnce(place + ": parts of it have never been written, and read as its fill value");
 }
 
 hssize_t elementsOf(const Hdf5Dataset& dataset) {

@@ -5,7 +5,6 @@
 #include "partita/core/available_memory.hpp"
 #include "partita/core/log.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -88,13 +87,9 @@ void warnOfCopies(const Communicator& world, const std::string& failure) {
   const std::int64_t nobody = world.size(),
                      first = world.minimum(failure.empty() ? nobody : std::int64_t{world.rank()});
   if (first == nobody) return;
-  const std::string message = "the ranks of a node cannot share memory (" +
-                              broadcast(world, failure, static_cast<int>(first)) +
-                              "): each holds a copy of the data";
-  const std::vector<std::string> known = Log::warnings();
   // Loading the labels may already have told it.
-  const bool told = std::find(known.begin(), known.end(), message) != known.end();
-  if (!told) Log::warning(message);
+  Log::warnOnce("the ranks of a node cannot share memory (" +
+                broadcast(world, failure, static_cast<int>(first)) + "): each holds a copy of the data");
 }
 
 /// Gives all ranks of `sharing` what `fill` writes on the first one: in shared memory, otherwise in copies.

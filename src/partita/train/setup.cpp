@@ -122,10 +122,8 @@ void shareKnowledge(const Communicator& world, Plans& plans, std::size_t first) 
   if (knows == 0) return;
   const std::vector<std::string> own = Log::warnings();
   const std::vector<std::string> recent(own.begin() + static_cast<std::ptrdiff_t>(first), own.end());
-  for (const std::string& line : split(broadcast(world, joined(recent, "\n"), knows), '\n')) {
-    const bool known = line.empty() || std::find(own.begin(), own.end(), line) != own.end();
-    if (world.rank() == 0 && !known) Log::warning(line);
-  }
+  for (const std::string& line : split(broadcast(world, joined(recent, "\n"), knows), '\n'))
+    if (world.rank() == 0 && !line.empty()) Log::warnOnce(line);
 }
 
 Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,

@@ -77,7 +77,7 @@ namespace {
 double nextUniform() {
   static std::uint64_t calls = 0;
   int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  PARTITA_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
   const RandomStream random(linkModel().seed, Stream::link_delay, static_cast<std::uint32_t>(rank));
   return toUniform(random.block(calls++).word[0]);
 }

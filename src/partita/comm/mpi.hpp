@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
-/// Every MPI call goes through this macro: a failure becomes an InternalError with the call and MPI's own
-/// message.
+/// MPI calls go through this macro: a failure becomes an InternalError with the call and MPI's own message.
+/// Exceptions are calls that clean up, mostly in destructors, calls while a failure is described or ends the
+/// job, the marks for profilers, and the one that makes shared memory, whose failure is the user's to mend.
 #define PARTITA_MPI(call)                                                                                    \
   do {                                                                                                       \
     const int partita_mpi_code = (call);                                                                     \

@@ -210,7 +210,9 @@ TEST_CASE("The pages of the rooms name the rooms that they use", "[core]") {
     std::smatch sentence;
     std::ifstream file(fs::path(sourceDirectory()) / "src" / "partita" / room / "README.md");
     const std::string page{std::istreambuf_iterator<char>(file), {}};
-    if (!std::regex_search(page, sentence, std::regex("Uses (`[^;.]*|Kokkos[^;.]*)[;.]"))) continue;
+    const bool says = std::regex_search(page, sentence, std::regex("Uses\\s(`[^;.]*|Kokkos[^;.]*)[;.]"));
+    CHECK(says);
+    if (!says) continue;
     std::set<std::string> named;
     const std::string list = sentence[1];
     const std::regex names("`(\\w+)`");

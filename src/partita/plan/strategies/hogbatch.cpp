@@ -100,10 +100,10 @@ void HogbatchPlan::checkStages(const StrategySection& section, const std::vector
                                std::int64_t classes) const {
   JointPlan::checkStages(section, stages, classes);
   for (const StagePlan& stage : stages) {
-    if (section.hogbatch.replay.empty() && stage.parameters() > std::numeric_limits<int>::max())
+    if (section.hogbatch.replay.empty() && stage.storedValues() > std::numeric_limits<int>::max())
       throw UserError("strategy/kind: workers of 'hogbatch' send the model in one message, so it must have "
                       "fewer than 2^31 parameter values, not " +
-                      std::to_string(stage.parameters()));
+                      std::to_string(stage.storedValues()));
     for (const LayerPlan* layer : leavesOf(stage.layers)) {
       if (layer->statistics() > 0)
         throw UserError(layer->entry + ": a " + layer->spec.type +

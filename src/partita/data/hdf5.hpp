@@ -83,6 +83,16 @@ Handle checkedId(hid_t id, const std::string& failure) {
   return Handle(id);
 }
 
+/// What a function that HDF5 calls returns to it. No exception may pass through C: HDF5 then fails instead.
+template <class Work>
+herr_t calledByHdf5(const Work& work) noexcept {
+  try {
+    return work();
+  } catch (...) {
+    return -1;
+  }
+}
+
 hid_t realType(); ///< of a Real in memory and in files
 Hdf5Space simpleSpace(const std::vector<std::int64_t>& extents);
 std::vector<std::int64_t> extentsOf(hid_t dataset);

@@ -37,10 +37,12 @@ struct Table {
 }
 
 herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, void* names) {
-  const Hdf5Object object(H5Oopen(group, name, H5P_DEFAULT));
-  if (object && H5Iget_type(object.get()) == H5I_DATASET)
-    static_cast<std::vector<std::string>*>(names)->emplace_back(name);
-  return 0;
+  return calledByHdf5([&] {
+    const Hdf5Object object(H5Oopen(group, name, H5P_DEFAULT));
+    if (object && H5Iget_type(object.get()) == H5I_DATASET)
+      static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+    return 0;
+  });
 }
 
 /// Is there a group, or something else that is no data set?

@@ -237,8 +237,10 @@ void checkStored(const Hdf5Dataset& dataset, const std::string& file, const std:
 
 /// Notes the file that an external link is in; HDF5 calls it for each link that it follows.
 herr_t noteLink(const char* file, const char*, const char*, const char*, unsigned*, hid_t, void* found) {
-  static_cast<std::vector<std::string>*>(found)->emplace_back(file);
-  return 0;
+  return calledByHdf5([&] {
+    static_cast<std::vector<std::string>*>(found)->emplace_back(file);
+    return 0;
+  });
 }
 
 void addFilesBehind(const std::string& file, const std::string& name, std::set<std::string>& visited,

@@ -13,8 +13,10 @@ constexpr std::int64_t values_per_call = 1 << 22;
 std::vector<std::string> linksOf(hid_t group, const std::string& path) {
   std::vector<std::string> names;
   const auto visit = [](hid_t, const char* name, const auto* info, void* data) -> herr_t {
-    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-    return info->type == H5L_TYPE_HARD ? 0 : -1; // files of Partita have no others
+    return calledByHdf5([&] {
+      static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+      return info->type == H5L_TYPE_HARD ? 0 : -1; // files of Partita have no others
+    });
   };
   checkHdf5(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &names),
             path + ": its contents cannot be listed; the file is damaged");

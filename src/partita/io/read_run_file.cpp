@@ -225,8 +225,10 @@ RunFacts RunFile::readFacts() const {
   const Hdf5Group group = checkedId<Hdf5Group>(H5Gopen2(_file.get(), "/provenance", H5P_DEFAULT),
                                                _path + ": has no '/provenance'");
   const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
-    static_cast<Provenance*>(data)->emplace_back(name, "");
-    return asLine(name) == name ? 0 : -1;
+    return calledByHdf5([&] {
+      static_cast<Provenance*>(data)->emplace_back(name, "");
+      return asLine(name) == name ? 0 : -1;
+    });
   };
   checkHdf5(H5Aiterate2(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &facts.provenance),
             _path + ": '/provenance' is damaged");

@@ -265,4 +265,22 @@ TEST_CASE("a deck and a cluster make workers") {
   CHECK(forecastOf(in_step, mix).course.stalenessMax() == 0);
 }
 
+TEST_CASE("a worker on another node gets the model and sends two vectors for each batch") {
+  RunConfig config = deckOf(WorkerRule::adaptive, 1);
+  config.strategy.hogbatch.slowdown = {1, 1, 2};
+  Cluster cluster;
+  cluster.node_ranks = 2;
+  cluster.links.rows = {{2, {1e-6, 0.0, {}}}, {8, {1e-5, 1e-9, {}}}};
+  cluster.workers = {{"deck", 2, 1e-3, 1000.0}, {"deck", 3, 1e-3, 1000.0}};
+  const MixTask task{"deck", 0, 5000, 1e-4, 1e6};
+  const std::vector<WorkerSpeed> workers = workerMix(config, 4, task, cluster).workers;
+  CHECK(workers[0].overhead == Approx(2e-6));
+  // an order and its result, two requests and their answers, and three vectors
+  const double messages = 6 * (1e-5 + 256e-9) + 3 * (1e-5 + 1e-3);
+  CHECK(workers[1].overhead == Approx(1e-3 + messages));
+  CHECK(workers[2].overhead == Approx(2e-3 + messages)); // repeats its work, not the messages
+  cluster.node_ranks = 4;
+  CHECK(workerMix(config, 4, task, cluster).workers[1].overhead == Approx(1e-3 + 2e-6));
+}
+
 } // namespace partita::test::plan_hogbatch_forecast

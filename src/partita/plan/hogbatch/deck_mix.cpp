@@ -64,11 +64,33 @@ std::pair<std::int64_t, std::int64_t> timedBatches(const RunConfig& config) {
   return range;
 }
 
+namespace {
+
+/// A worker on another node gets the model by a request, and sends two vectors of its size to change it.
+WorkerSpeed workerSpeed(const HogbatchSection& section, std::size_t index, std::int64_t ranks,
+                        const MixTask& task, const Cluster& cluster) {
+  constexpr double order_bytes = 256.0; // about that of an order, of a request, and of the answers
+  const auto rank = static_cast<std::int64_t>(index) + 1;
+  const bool shared = section.isShared(index), elsewhere = !shared && rank >= cluster.node_ranks;
+  const Link& link = cluster.links.of(elsewhere ? ranks : 2);
+  const double order = 2.0 * link.seconds(order_bytes), vector = link.seconds(task.model_bytes);
+  WorkerSpeed worker{workerGroup(section, index), 0.0, 1.0 / task.seconds_per_example, ""};
+  if (const WorkerTiming* timing = cluster.worker(task.deck, task.parameters, rank)) {
+    worker.overhead = timing->overhead;
+    worker.speed = timing->samples_per_second;
+  }
+  const auto slowdown = static_cast<double>(section.slowdownOf(index));
+  worker.overhead = slowdown * worker.overhead + order + (elsewhere ? 2.0 * order + 3.0 * vector : 0.0);
+  worker.speed /= slowdown;
+  worker.name = "rank " + std::to_string(rank) + (shared ? ", shared" : ", replica");
+  return worker;
+}
+
+} // namespace
+
 WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& task,
                     const Cluster& cluster) {
   const HogbatchSection& section = config.strategy.hogbatch;
-  constexpr double order_bytes = 256.0; // about that of an order, and of the answer
-  const double message = cluster.links.of(2).seconds(order_bytes);
   WorkerMix mix;
   mix.rules = batchRules(config);
   mix.groups = workerGroups(config, ranks - 1);
@@ -77,19 +99,8 @@ WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& 
   mix.staleness = {section.staleness, section.staleness_bound};
   const std::size_t workers = static_cast<std::size_t>(ranks) - 1;
   mix.speeds = givenSpeeds(section, workers);
-  for (std::size_t i = 0; i < workers; ++i) {
-    const auto rank = static_cast<std::int64_t>(i) + 1;
-    const auto slowdown = static_cast<double>(section.slowdownOf(i));
-    WorkerSpeed worker{workerGroup(section, i), 0.0, 1.0 / task.seconds_per_example, ""};
-    if (const WorkerTiming* timing = cluster.worker(task.deck, task.parameters, rank)) {
-      worker.overhead = timing->overhead;
-      worker.speed = timing->samples_per_second;
-    }
-    worker.overhead = 2.0 * message + slowdown * worker.overhead;
-    worker.speed /= slowdown;
-    worker.name = "rank " + std::to_string(rank) + (section.isShared(i) ? ", shared" : ", replica");
-    mix.workers.push_back(worker);
-  }
+  for (std::size_t i = 0; i < workers; ++i)
+    mix.workers.push_back(workerSpeed(section, i, ranks, task, cluster));
   return mix;
 }
 

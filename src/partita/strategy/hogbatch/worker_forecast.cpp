@@ -14,6 +14,9 @@ MixTask mixTask(const CostTask& task, const std::string& deck, const Cluster& cl
   known.examples = static_cast<std::int64_t>(task.samples);
   const CostModel model(task, cluster, CostMode::exact);
   for (const LayerTime& time : model.times()) known.seconds_per_example += time.perSample();
+  const auto value_bytes = static_cast<double>(task.program->device().real_bytes);
+  for (const LayerPlan& layer : task.program->layers())
+    known.model_bytes += value_bytes * static_cast<double>(layer.storedValues());
   return known;
 }
 

@@ -237,6 +237,23 @@ TEST_CASE("in step, workers need the same time") {
   CHECK(course.stalenessMax() == 0);
 }
 
+TEST_CASE("in step, workers change the model one after another") {
+  WorkerMix mix = twoReplicas(1.0, WorkerRule::synchronous);
+  mix.rules.batch = 100;
+  for (WorkerSpeed& worker : mix.workers) {
+    worker.overhead += 0.003;
+    worker.merge = 0.003;
+    worker.order = 0.002;
+  }
+  const Course course = playCourse(mix, 1);
+  const double gradient = 1e-5 + 0.05, turn = 0.005;
+  CHECK(course.seconds == Approx(1000 * (gradient + 2 * turn)));
+  CHECK(course.workers[0].busy == Approx(1000 * (gradient + turn)));
+  mix.rules.rule = WorkerRule::fixed; // at the same time, and without another order
+  const double batches = 100000.0 / 2 / 64;
+  CHECK(playCourse(mix, 1).seconds == Approx(batches * (1e-5 + 0.064 + 0.003)).epsilon(0.01));
+}
+
 TEST_CASE("the updates of a course are in their order, and each example is in one of them") {
   WorkerMix mix = twoReplicas(7.0, WorkerRule::adaptive);
   mix.examples = 5001;

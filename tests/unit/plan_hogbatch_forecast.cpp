@@ -151,6 +151,19 @@ TEST_CASE("a step takes all workers equally long, as far as they can help") {
   CHECK(forecastInStep(mix).batches[1] <= 50.0);
 }
 
+TEST_CASE("the best step counts the turns of its workers, not of others") {
+  WorkerMix mix = twoReplicas(1.0, WorkerRule::adaptive);
+  mix.rate = {64.0, 1.0};
+  for (WorkerSpeed& worker : mix.workers) {
+    worker.merge = worker.order = 0.01;
+    worker.overhead = 0.01 + 1e-5;
+  }
+  CHECK(forecastInStep(mix).examples_per_second == Approx(64.0 / (1e-5 + 0.032 + 0.04)).epsilon(0.03));
+  mix.workers[0].overhead = 10.0;
+  CHECK(forecastInStep(mix).batches[0] == 0.0);
+  CHECK(forecastInStep(mix).examples_per_second == Approx(64.0 / (1e-5 + 0.064 + 0.02)).epsilon(0.03));
+}
+
 TEST_CASE("a forecast says which way is better") {
   WorkerMix mix = processorAndDevice(3.0, WorkerRule::adaptive);
   mix.rate = {512.0, 1.0}; // a step in step wastes what it has beyond 512 examples
@@ -272,15 +285,20 @@ TEST_CASE("a worker on another node gets the model and sends two vectors for eac
   cluster.node_ranks = 2;
   cluster.links.rows = {{2, {1e-6, 0.0, {}}}, {8, {1e-5, 1e-9, {}}}};
   cluster.workers = {{"deck", 2, 1e-3, 1000.0}, {"deck", 3, 1e-3, 1000.0}};
-  const MixTask task{"deck", 0, 5000, 1e-4, 1e6};
+  const MixTask task{"deck", 0, 5000, 1e-4, 1e6, 2e-4};
   const std::vector<WorkerSpeed> workers = workerMix(config, 4, task, cluster).workers;
-  CHECK(workers[0].overhead == Approx(2e-6));
+  CHECK(workers[0].overhead == Approx(2e-4 + 2e-6)); // not in the cluster: the update of the model
+  CHECK(workers[0].merge == 2e-4);
   // an order and its result, two requests and their answers, and three vectors
   const double messages = 6 * (1e-5 + 256e-9) + 3 * (1e-5 + 1e-3);
   CHECK(workers[1].overhead == Approx(1e-3 + messages));
-  CHECK(workers[2].overhead == Approx(2e-3 + messages)); // repeats its work, not the messages
+  CHECK(workers[1].merge == Approx(2e-4 + 2 * (1e-5 + 256e-9) + 2 * (1e-5 + 1e-3)));
+  CHECK(workers[1].order == Approx(2 * (1e-5 + 256e-9)));
+  CHECK(workers[2].overhead == Approx(1.8e-3 + messages)); // repeats its work, not the update and messages
   cluster.node_ranks = 4;
   CHECK(workerMix(config, 4, task, cluster).workers[1].overhead == Approx(1e-3 + 2e-6));
+  cluster.workers[0].overhead = 1e-4; // less than an update is expected to take
+  CHECK(workerMix(config, 4, task, cluster).workers[1].overhead == Approx(1e-4 + 2e-6));
 }
 
 } // namespace partita::test::plan_hogbatch_forecast

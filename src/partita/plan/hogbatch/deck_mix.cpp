@@ -66,7 +66,8 @@ std::pair<std::int64_t, std::int64_t> timedBatches(const RunConfig& config) {
 
 namespace {
 
-/// A worker on another node gets the model by a request, and sends two vectors of its size to change it.
+/// A worker on another node gets the model by a request, and sends two vectors of its size to change it. The
+/// overhead in the cluster is that of whole steps, which end with an update.
 WorkerSpeed workerSpeed(const HogbatchSection& section, std::size_t index, std::int64_t ranks,
                         const MixTask& task, const Cluster& cluster) {
   constexpr double order_bytes = 256.0; // about that of an order, of a request, and of the answers
@@ -74,13 +75,18 @@ WorkerSpeed workerSpeed(const HogbatchSection& section, std::size_t index, std::
   const bool shared = section.isShared(index), elsewhere = !shared && rank >= cluster.node_ranks;
   const Link& link = cluster.links.of(elsewhere ? ranks : 2);
   const double order = 2.0 * link.seconds(order_bytes), vector = link.seconds(task.model_bytes);
-  WorkerSpeed worker{workerGroup(section, index), 0.0, 1.0 / task.seconds_per_example, ""};
+  WorkerSpeed worker{workerGroup(section, index), task.seconds_per_update, 1.0 / task.seconds_per_example,
+                     ""};
   if (const WorkerTiming* timing = cluster.worker(task.deck, task.parameters, rank)) {
     worker.overhead = timing->overhead;
     worker.speed = timing->samples_per_second;
   }
   const auto slowdown = static_cast<double>(section.slowdownOf(index));
-  worker.overhead = slowdown * worker.overhead + order + (elsewhere ? 2.0 * order + 3.0 * vector : 0.0);
+  const double update = std::min(task.seconds_per_update, worker.overhead);
+  worker.order = order;
+  worker.merge = update + (elsewhere ? order + 2.0 * vector : 0.0);
+  worker.overhead =
+      slowdown * (worker.overhead - update) + order + (elsewhere ? order + vector : 0.0) + worker.merge;
   worker.speed /= slowdown;
   worker.name = "rank " + std::to_string(rank) + (shared ? ", shared" : ", replica");
   return worker;

@@ -29,11 +29,12 @@ struct MixTask {
   std::int64_t examples = 1;       ///< of an epoch
   double seconds_per_example = 0.; ///< of a worker without a row in the cluster
   double model_bytes = 0.0;        ///< of a vector with all values of the model
+  double seconds_per_update = 0.0; ///< of the whole model
 };
 
-/// The workers of a run on this many ranks, with their speeds in the cluster and `strategy/slowdown`. A
-/// message to a worker and one back are part of its overhead, and so are the vectors that a worker beyond the
-/// node of rank 0 gets and sends.
+/// The workers of a run on this many ranks, with their speeds in the cluster and `strategy/slowdown`. The
+/// overhead includes the update, a message to the worker and one back, and the vectors that a worker beyond
+/// the node of rank 0 gets and sends.
 WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& task, const Cluster& cluster);
 /// Does the cluster have a row for each worker?
 bool knowsWorkers(std::int64_t ranks, const MixTask& task, const Cluster& cluster);

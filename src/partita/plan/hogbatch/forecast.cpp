@@ -126,19 +126,22 @@ UseForecast forecastAlone(const WorkerMix& mix, std::size_t group) {
 
 namespace {
 
-/// A step of this length in which each worker computes as much as it can.
-UseForecast stepOfLength(const WorkerMix& mix, double seconds) {
+/// A step in which each worker computes as much as it can in this time, before they change the model one
+/// after another.
+UseForecast stepOf(const WorkerMix& mix, double seconds) {
   UseForecast step;
-  double examples = 0.0;
+  double examples = 0.0, turns = 0.0;
   step.batches.reserve(mix.workers.size());
   for (std::size_t i = 0; i < mix.workers.size(); ++i) {
     const WorkerSpeed& worker = mix.workers[i];
-    const double fits = std::floor((seconds - worker.overhead) * worker.speed * (1.0 + 1e-12));
+    const double computing = seconds - worker.gradientSeconds(0.0);
+    const double fits = std::floor(computing * worker.speed * (1.0 + 1e-12));
     step.batches.push_back(std::clamp(fits, 0.0, largestBatch(mix, i)));
     examples += step.batches.back();
+    if (step.batches.back() > 0.0) turns += worker.turnSeconds();
   }
-  step.examples_per_second = examples / seconds;
-  step.progress_per_second = examples > 0.0 ? mix.rate.factor(examples) / seconds : 0.0;
+  step.examples_per_second = examples / (seconds + turns);
+  step.progress_per_second = examples > 0.0 ? mix.rate.factor(examples) / (seconds + turns) : 0.0;
   return step;
 }
 
@@ -147,14 +150,15 @@ UseForecast stepOfLength(const WorkerMix& mix, double seconds) {
 UseForecast forecastInStep(const WorkerMix& mix) {
   double shortest = 0.0, longest = 0.0;
   for (std::size_t i = 0; i < mix.workers.size(); ++i) {
-    const double one = mix.workers[i].seconds(1.0), all = mix.workers[i].seconds(largestBatch(mix, i));
+    const WorkerSpeed& worker = mix.workers[i];
+    const double one = worker.gradientSeconds(1.0), all = worker.gradientSeconds(largestBatch(mix, i));
     shortest = i == 0 ? one : std::min(shortest, one);
     longest = std::max(longest, all);
   }
   UseForecast best;
   double seconds = shortest;
   while (seconds < longest * finer) {
-    const UseForecast step = stepOfLength(mix, seconds);
+    const UseForecast step = stepOf(mix, seconds);
     if (step.progress_per_second > best.progress_per_second) best = step;
     seconds *= finer;
   }

@@ -126,8 +126,8 @@ class FreeCourse {
   Course _course;
 };
 
-/// Workers in step: each computes its part of a step, and the slowest decides. The controller knows the
-/// speeds from the beginning.
+/// Workers in step: each computes its part of a step. When the slowest is ready, they change the model one
+/// after another. The controller knows the speeds from the beginning.
 class StepCourse {
  public:
   explicit StepCourse(const WorkerMix& mix) : _mix(mix), _controller(mix.rules, mix.groups) {
@@ -150,29 +150,31 @@ class StepCourse {
     const double batch =
         static_cast<double>(_controller.rules().batch) / static_cast<double>(_mix.workers.size());
     std::vector<double> speeds(_mix.groups.size());
-    for (const WorkerSpeed& worker : _mix.workers) speeds[worker.group] = batch / worker.seconds(batch);
+    for (const WorkerSpeed& worker : _mix.workers)
+      speeds[worker.group] = batch / worker.gradientSeconds(batch);
     return speeds;
   }
 
   void playStep(std::int64_t examples) {
     const std::vector<std::int64_t>& parts = partsOf(examples);
-    double longest = 0.0;
+    double longest = 0.0, turns = 0.0;
     for (std::size_t i = 0; i < _mix.workers.size(); ++i) {
       const WorkerSpeed& worker = _mix.workers[i];
       const std::int64_t part = parts[worker.group];
       if (part == 0) continue;
-      const double seconds = worker.seconds(static_cast<double>(part));
+      const double seconds = worker.gradientSeconds(static_cast<double>(part));
       WorkerCourse& course = _course.workers[i];
       if (course.batches == 0) course.batch_first = part;
       if (examples == _controller.rules().batch) course.batch_last = part;
       ++course.batches;
       ++course.updates;
       course.examples += part;
-      course.busy += seconds;
+      course.busy += seconds + worker.turnSeconds();
       longest = std::max(longest, seconds);
+      turns += worker.turnSeconds();
       _controller.finished(worker.group, {true, part, part, seconds});
     }
-    _course.seconds += longest;
+    _course.seconds += longest + turns;
     _course.progress += _mix.rate.factor(static_cast<double>(examples));
   }
 

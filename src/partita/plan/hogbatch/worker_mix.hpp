@@ -15,8 +15,13 @@ struct WorkerSpeed {
   double overhead = 0.0; ///< seconds per batch: messages, copies and merging
   double speed = 1.0;    ///< examples per second beyond that
   std::string name;      ///< for reports
+  double merge = 0.0;    ///< of the overhead: changing the model
+  double order = 0.0;    ///< in step: seconds of an order to change the model, and of the answer
 
   double seconds(double examples) const { return overhead + examples / speed; }
+  /// In step: until the gradient is there, and in the worker's turn to change the model.
+  double gradientSeconds(double examples) const { return seconds(examples) - merge; }
+  double turnSeconds() const { return order + merge; }
 };
 
 /// Workers of unequal speed, and the rules by which they train one model. With WorkerRule::synchronous each

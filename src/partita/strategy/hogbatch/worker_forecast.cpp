@@ -13,7 +13,10 @@ MixTask mixTask(const CostTask& task, const std::string& deck, const Cluster& cl
   known.parameters = task.program->parameters();
   known.examples = static_cast<std::int64_t>(task.samples);
   const CostModel model(task, cluster, CostMode::exact);
-  for (const LayerTime& time : model.times()) known.seconds_per_example += time.perSample();
+  for (const LayerTime& time : model.times()) {
+    known.seconds_per_example += time.perSample();
+    known.seconds_per_update += time.update;
+  }
   const auto value_bytes = static_cast<double>(task.program->device().real_bytes);
   for (const LayerPlan& layer : task.program->layers())
     known.model_bytes += value_bytes * static_cast<double>(layer.storedValues());

@@ -7,6 +7,7 @@
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
 #include "partita/plan/share.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -282,6 +283,31 @@ TEST_CASE("Replicas that meet every few steps send that part of the parameters",
   const Prediction refused = norms.predict(CostStrategy::local_sgd, 2);
   CHECK(nameOf(refused.obstacle) == "refused_by_train");
   CHECK(refused.detail.find("needs all replicas in every step") != std::string::npos);
+}
+
+TEST_CASE("Replicas also meet in the warm-up and after the last step", "[cost]") {
+  const auto meetings = [](std::int64_t every, std::int64_t warm_up, std::int64_t steps) {
+    double count = 0.0;
+    for (std::int64_t step = 1; step <= steps; ++step)
+      if (step <= warm_up || step % every == 0 || step == steps) ++count;
+    return count / static_cast<double>(steps);
+  };
+  for (const std::int64_t every : {1, 4, 7, 1000})
+    for (const std::int64_t warm_up : {0, 3, 7, 8, 100, 5000})
+      for (const std::int64_t steps : {1, 7, 28, 101, 300}) {
+        INFO(every << ", " << warm_up << ", " << steps);
+        CHECK(Meetings{every, 0.0, warm_up}.perStep(static_cast<double>(steps)) ==
+              Approx(meetings(every, warm_up, steps)));
+      }
+  CHECK(Meetings{8, 0.0, 100}.perStep(0.0) == Approx(0.125));
+
+  const auto sums = [](const std::string& more) {
+    const CostModel model = modelOf(deckOf("kind = \"local-sgd\"\n" + more));
+    return exchangeOf(model.predict(CostStrategy::local_sgd, 4), ExchangeKind::parameters).bytes;
+  };
+  const double each_step = sums("every = 1\n"); // of 300
+  CHECK(sums("every = 100\nwarmup_steps = 150\n") == Approx(each_step * 152 / 300));
+  CHECK(sums("every = 1000\n") == Approx(each_step / 300));
 }
 
 TEST_CASE("Pipelines of all schedules", "[cost]") {

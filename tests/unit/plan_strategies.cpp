@@ -136,4 +136,22 @@ TEST_CASE("A run with more steps than can be added up is refused", "[plan]") {
   CHECK(refusal({sil, "strategy/recovery_epochs=1000000000"}, many).find("run/epochs" + refused) == 0);
 }
 
+TEST_CASE("Replicas that meet say in which steps", "[plan]") {
+  const auto note = [](std::vector<std::string> overrides) {
+    overrides.emplace_back("strategy/kind=local-sgd");
+    const RunConfig config = effective(deckWith(overrides));
+    const Partition partition = planPartition(config, planNetwork(config.network, {16}, 10), 10);
+    return planOf(config.strategy)
+        .notes(config, partition, planGrid(config.strategy, partition, 2), sizeof(float))
+        .lines.back();
+  };
+  const std::string eighth = "# 2 replicas: every 8 steps they average their parameters, with 1/8 of the "
+                             "traffic of summed gradients; ";
+  CHECK(note({"strategy/every=8"}) == eighth + "the last step also ends with a meeting");
+  CHECK(note({"strategy/every=8", "strategy/warmup_steps=20"}) ==
+        eighth + "20 steps at the start and the last one also end with a meeting");
+  CHECK(note({"strategy/every=1", "strategy/warmup_steps=20"}) ==
+        "# 2 replicas: every step they average their parameters, with as much traffic as summed gradients");
+}
+
 } // namespace partita::test::plan_strategies

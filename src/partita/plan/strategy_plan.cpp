@@ -2,7 +2,19 @@
 
 #include "partita/config/user_error.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace partita {
+
+double Meetings::perStep(double steps) const {
+  const auto interval = static_cast<double>(every);
+  if (steps < 1.0) return 1.0 / interval;
+  const double first = std::min(static_cast<double>(warm_up), steps);
+  const double regular = std::floor(steps / interval) - std::floor(first / interval);
+  const bool at_end = first < steps && std::fmod(steps, interval) > 0.0;
+  return (first + regular + (at_end ? 1.0 : 0.0)) / steps;
+}
 
 void StrategyPlan::checkEarlyEnd(const StrategySection&, int wanted) const {
   throw UserError("--stages " + std::to_string(wanted) +

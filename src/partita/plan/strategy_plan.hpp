@@ -35,6 +35,10 @@ struct StageAdvice {
 struct Meetings {
   std::int64_t every = 0;     ///< steps; 0: replicas never learn alone
   double copied_values = 0.0; ///< per parameter: as much memory traffic as copying this many values
+  std::int64_t warm_up = 0;   ///< steps at the start that each end with a meeting, as the last step does
+
+  /// Mean number of meetings in a step of a run of so many steps; 0: of a long one.
+  double perStep(double steps) const;
 };
 
 /// What a strategy decides before training starts, and all that the rest of the program may ask about it: no

@@ -190,7 +190,7 @@ class ProgramModel {
     const StageTime& whole = _stages.front();
     ComputeTime compute = rankTime(0).compute;
     const Meetings meetings = _plan.meetings(_run.config.strategy);
-    const double every = asReal(meetings.every);
+    const double per_step = meetings.perStep(_prediction.run_steps);
     const double meeting_seconds = // per value
         meetings.copied_values * asReal(_run.device.real_bytes) * _terms.cluster.seconds_per_copied_byte;
     BucketRule rule = bucketRule(_run.config);
@@ -201,12 +201,12 @@ class ProgramModel {
       layer.forward = layer.backward = 0.0;
       values += layer.bytes / sumBytes(_run);
     }
-    Exchange sums = (1.0 / every) * _sums.gradients(idle, rule);
+    Exchange sums = per_step * _sums.gradients(idle, rule);
     sums.kind = ExchangeKind::parameters;
-    compute.update += values * meeting_seconds / every;
+    compute.update += per_step * values * meeting_seconds;
     _prediction.setCompute(compute);
     _prediction.add(sums);
-    _prediction.add((1.0 / every) * _sums.norms(whole, 0.0)); // running statistics
+    _prediction.add(per_step * _sums.norms(whole, 0.0)); // running statistics
   }
 
   std::vector<PipelineStage> passesOf(const std::vector<StageTime>& stages, bool with_parts) const;

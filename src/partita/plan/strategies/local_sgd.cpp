@@ -33,7 +33,7 @@ class LocalSgdPlan final : public JointPlan {
   /// read and written.
   Meetings meetings(const StrategySection& section) const override {
     const bool nesterov = section.local_sgd.outer == OuterStep::nesterov;
-    return {section.local_sgd.every, (3.0 + (nesterov ? 6.0 : 4.0)) / 2.0};
+    return {section.local_sgd.every, (3.0 + (nesterov ? 6.0 : 4.0)) / 2.0, section.local_sgd.warmup_steps};
   }
   bool meetsAfter(const StrategySection& section, std::int64_t step) const override {
     return step <= section.local_sgd.warmup_steps || step % section.local_sgd.every == 0;
@@ -50,13 +50,19 @@ class LocalSgdPlan final : public JointPlan {
     PlanNotes notes = JointPlan::notes(config, partition, grid, real_bytes);
     const LocalSgdSection& section = config.strategy.local_sgd;
     const std::string every = std::to_string(section.every);
-    notes.lines.push_back("# " + counted(grid.replicas, "replica") + ": every " +
-                          (section.every == 1 ? "step" : every + " steps") +
-                          (section.outer == OuterStep::average
-                               ? " they average their parameters"
-                               : " they take an outer step with Nesterov momentum") +
-                          (section.every == 1 ? ", with as much traffic as summed gradients"
-                                              : ", with 1/" + every + " of the traffic of summed gradients"));
+    std::string line =
+        "# " + counted(grid.replicas, "replica") + ": every " +
+        (section.every == 1 ? "step" : every + " steps") +
+        (section.outer == OuterStep::average ? " they average their parameters"
+                                             : " they take an outer step with Nesterov momentum");
+    if (section.every == 1)
+      line += ", with as much traffic as summed gradients";
+    else
+      line += ", with 1/" + every + " of the traffic of summed gradients" +
+              (section.warmup_steps > 0 ? "; " + counted(section.warmup_steps, "step") +
+                                              " at the start and the last one also end with a meeting"
+                                        : "; the last step also ends with a meeting");
+    notes.lines.push_back(line);
     return notes;
   }
 

@@ -137,11 +137,13 @@ class Forecasts(support.RunTest):
         for ranks in (1, 2):
             result = run("train", self.deck, "run/cluster=none.toml", ranks=ranks)
             self.assertRefused(result, "none.toml: no such description of a cluster")
-        recovery = ("strategy/kind=sil", "strategy/recovery_epochs=1", "run/epochs=1")
         cluster = self.write("cluster.toml", CLUSTER)
-        result = run("train", self.deck, *recovery, f"run/cluster={cluster}", "-d", self.folder / "r")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertNotIn("predicted", summary_of(self.folder / "r"))
+        for key in ("recovery_epochs", "joint_every"):
+            folder = self.folder / key
+            result = run("train", self.deck, "strategy/kind=sil", f"strategy/{key}=1", "run/epochs=1",
+                         f"run/cluster={cluster}", "-d", folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn("predicted", summary_of(folder))
 
 
 if __name__ == "__main__":

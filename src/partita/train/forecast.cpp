@@ -6,7 +6,6 @@
 #include "partita/core/memory.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
-#include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/strategy.hpp"
 
@@ -48,7 +47,7 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
                                       const Partition& partition, const GridPlan& grid) {
   if (config.run.cluster.empty() || planOf(config.strategy).atOwnPace()) return {};
   const Cluster cluster = loadCluster(config.run.cluster);
-  if (planRunLength(config, sets.train.size()).recovery_steps > 0) return {};
+  if (!planOf(config.strategy).otherSteps(config.strategy).empty()) return {};
   CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size(), {sizeof(Real)});
   task.timing = timingOf(task, cluster);
   const Prediction prediction =

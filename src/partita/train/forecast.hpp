@@ -21,8 +21,8 @@ struct StepCost {
 };
 
 /// The cost that the cost model predicts for a run on the cluster `run/cluster`; empty if the deck names
-/// none, or asks for a recovery, which the model does not cover. Throws UserError if the description
-/// cannot be read.
+/// none, or asks for a recovery or joint steps, which the model does not cover. Throws UserError if the
+/// description cannot be read.
 std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
                                       const Partition& partition, const GridPlan& grid);
 

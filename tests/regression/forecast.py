@@ -133,6 +133,17 @@ class Forecasts(support.RunTest):
                            "r/summary.json: /measured/compute_s is 0: the run has measured no time of computing")
         self.assertFalse(refined.exists())
 
+    def test_the_end_of_frozen_stages_is_no_evidence(self):
+        cluster = self.write("cluster.toml", CLUSTER)
+        keys = (*KEYS["frozen"], f"run/cluster={cluster}", "run/epochs=1", "checkpoint/every=5", "checkpoint/keep=9")
+        whole, rest = self.folder / "whole", self.folder / "rest"
+        for folder in (whole, rest):
+            more = ("-r", max(support.checkpoints(whole).items())[1]) if folder == rest else ()
+            result = run("train", self.deck, *keys, "-d", folder, *more)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("measured", summary_of(whole))
+        self.assertNotIn("measured", summary_of(rest))
+
     def test_refusals(self):
         for ranks in (1, 2):
             result = run("train", self.deck, "run/cluster=none.toml", ranks=ranks)

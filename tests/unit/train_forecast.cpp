@@ -44,4 +44,19 @@ TEST_CASE("Runs with steps that the cost model does not have are not predicted",
   CHECK(isPredicted({"strategy/kind=pipeline", "strategy/joint_every=10"})); // where it has no effect
 }
 
+TEST_CASE("Only whole runs are measured where steps differ in the course of a run", "[train]") {
+  const auto measured = [](const std::vector<std::string>& overrides, std::int64_t first_step) {
+    const RunConfig config = deckWith(overrides);
+    return hasMeanSteps(config.strategy, planRunLength(config, 512), first_step);
+  };
+  const std::string local = "strategy/kind=local-sgd", sil = "strategy/kind=sil";
+  CHECK(measured({"strategy/kind=joint"}, 5));
+  CHECK(measured({sil, "strategy/input=relay"}, 5));
+  CHECK(measured({sil, "strategy/input=frozen"}, 0));
+  CHECK_FALSE(measured({sil, "strategy/input=frozen"}, 5));
+  CHECK(measured({local}, 5));
+  CHECK(measured({local, "strategy/warmup_steps=3"}, 0));
+  CHECK_FALSE(measured({local, "strategy/warmup_steps=3"}, 5));
+}
+
 } // namespace partita::test::train_forecast

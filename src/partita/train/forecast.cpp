@@ -72,6 +72,10 @@ std::shared_ptr<const RunForecast> predictedRun(const RunConfig& config, const D
   return rulesOf(config.strategy).forecast(config, task, "", grid.ranks, cluster);
 }
 
+bool hasMeanSteps(const StrategySection& section, const RunLength& length, std::int64_t first_step) {
+  return first_step == 0 || (length.turns == 1 && planOf(section).meetings(section).warm_up == 0);
+}
+
 StepCost measuredCost(const Grid& grid, double seconds, std::int64_t steps, int turns) {
   const double per_step = turns / static_cast<double>(steps);
   std::map<std::string, double> own{{other_waits, 0.0}};

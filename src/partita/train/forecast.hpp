@@ -3,6 +3,7 @@
 #include "partita/comm/grid.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/io/json.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/strategy/run_forecast.hpp"
 
 #include <map>
@@ -30,6 +31,10 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
 /// rank. Throws UserError if the description cannot be read.
 std::shared_ptr<const RunForecast> predictedRun(const RunConfig& config, const DataSets& sets,
                                                 const GridPlan& grid);
+
+/// Do the steps from `first_step` on cost as much as those of the whole run on average, as predictions do?
+/// Stages that train one after another differ, and replicas meet more often in a warm-up.
+bool hasMeanSteps(const StrategySection& section, const RunLength& length, std::int64_t first_step);
 
 /// The cost of a step of all stages: `seconds` for `steps` steps of the run, `turns` of which are a step of
 /// all stages if these train one after another, and the times that ranks have waited. Collective.

@@ -234,7 +234,8 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   const double before = parts.clock.times().training;
   const bool done = trainUntilLoss(space, context, parts.control);
   std::optional<StepCost> measured;
-  if (run.predicted && done && steps > 0)
+  if (run.predicted && done && steps > 0 &&
+      hasMeanSteps(run.setup.config.strategy, run.length, run.firstStep()))
     measured = measuredCost(run.setup.grid, parts.clock.times().training - before, steps, run.length.turns);
   const bool kept = parts.control.finish();
   parts.mailbox.close();

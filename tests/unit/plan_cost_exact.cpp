@@ -534,6 +534,24 @@ TEST_CASE("An epoch has as many steps as in training, which leaves out the rest"
   CHECK(steps(CostMode::exact, 10) == 1);
 }
 
+TEST_CASE("A batch per replica is that of the grid, whichever grid was chosen", "[cost]") {
+  CostTask task = taskOf(
+      planOf("{ type = \"dense\", repeat = 4, units = 64 }, { type = \"dense\" }", {64}, 10), 64, 6400);
+  task.batch_per_replica = true;
+  const CostModel model(task, clusterOf(4), CostMode::exact);
+  CHECK(model.predict(CostStrategy::pipeline_1f1b, 4).batch == 64); // one stage per rank
+  const RankChoice choice{CostStrategy::pipeline_1f1b, {2, 2, 1}, {}, 2};
+  const Prediction chosen = model.predict(choice);
+  CHECK(chosen.batch == 128);
+  CHECK(chosen.steps == 50);
+  CHECK(chosen.run_steps == 50 * static_cast<double>(task.program->deck().run.epochs));
+  const Prediction run = model.predict(model.runFor(chosen));
+  CHECK(run.batch == 128);
+  checkSame(run, chosen);
+  task.stages = 2;
+  checkSame(CostModel(task, clusterOf(4), CostMode::exact).predict(CostStrategy::pipeline_1f1b, 4), chosen);
+}
+
 TEST_CASE("Stages that end early leave cores to others", "[cost]") {
   // The first stage has nearly all of the work.
   const auto layers = planOf("{ type = \"dense\", units = 4096 }, { type = \"dense\", units = 4 }, "

@@ -156,8 +156,9 @@ Obstacle gridObstacle(const CostTask& task, const Prediction& prediction) {
 } // namespace
 
 /// Training leaves out samples at the end of an epoch that do not fill a batch; the paper counts them.
-Prediction CostModel::start(CostStrategy strategy, std::int64_t ranks) const {
-  Prediction prediction = startPrediction(terms(), strategy, ranks);
+Prediction CostModel::start(CostStrategy strategy, std::int64_t ranks,
+                            const std::optional<RankGrid>& grid) const {
+  Prediction prediction = startPrediction(terms(), strategy, ranks, grid);
   if (_mode == CostMode::exact)
     prediction.steps = std::max(1.0, std::floor(_task.samples / prediction.batch));
   if (_task.program == nullptr) return prediction;
@@ -178,8 +179,7 @@ Prediction CostModel::predict(CostStrategy strategy, std::int64_t ranks) const {
 
 Prediction CostModel::predict(const RankChoice& choice) const {
   const RankGrid& grid = choice.grid;
-  Prediction prediction = start(choice.strategy, grid.stages * grid.replicas * grid.parts);
-  prediction.grid = grid;
+  Prediction prediction = start(choice.strategy, grid.stages * grid.replicas * grid.parts, grid);
   prediction.split = choice.split;
   prediction.microbatches = choice.microbatches;
   fill(prediction);
@@ -216,8 +216,8 @@ Prediction CostModel::predict(const ProgramRun& run) const {
   section.replicas = run.grid.replicas; // the deck may leave them open
   CostStrategy strategy = costStrategy(section);
   if (strategy == CostStrategy::data && ranks == 1) strategy = CostStrategy::serial;
-  Prediction prediction = start(strategy, ranks);
-  prediction.grid = {run.grid.groups, run.grid.replicas, run.grid.parts};
+  const RankGrid grid{run.grid.groups, run.grid.replicas, run.grid.parts};
+  Prediction prediction = start(strategy, ranks, grid);
   prediction.split = run.grid.parts > 1 ? std::optional(run.config.strategy.split) : std::nullopt;
   predictRun(terms(), run, prediction);
   checkMemory(prediction);

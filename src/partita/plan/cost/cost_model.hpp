@@ -74,7 +74,7 @@ class CostModel {
   PassTime passOf(std::size_t row, double samples) const;
 
  private:
-  Prediction start(CostStrategy strategy, std::int64_t ranks) const;
+  Prediction start(CostStrategy strategy, std::int64_t ranks, const std::optional<RankGrid>& grid = {}) const;
   void fill(Prediction& prediction) const;
   void predictPlan(Prediction& prediction) const;
   CostTerms terms() const;

@@ -56,13 +56,14 @@ std::size_t firstTrained(const std::vector<LayerCost>& layers) {
   return found - layers.begin();
 }
 
-Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::int64_t ranks) {
+Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::int64_t ranks,
+                           const std::optional<RankGrid>& grid) {
   Prediction prediction;
   prediction.strategy = strategy;
   prediction.split = formOf(strategy).split;
   prediction.ranks = ranks;
   prediction.nodes = (ranks + terms.cluster.node_ranks - 1) / terms.cluster.node_ranks;
-  prediction.grid = gridOf(terms.task, strategy, ranks, terms.cluster.node_ranks);
+  prediction.grid = grid ? *grid : gridOf(terms.task, strategy, ranks, terms.cluster.node_ranks);
   if (isOwn(strategy) && prediction.grid.parts > 1)
     prediction.split = terms.task.program->deck().strategy.split;
   const auto replicas = static_cast<double>(prediction.grid.replicas);

@@ -20,9 +20,10 @@ std::vector<std::size_t> spatialRows(const CostTask& task);
 /// Index of the first row with parameters, which needs no gradient of its input.
 std::size_t firstTrained(const std::vector<LayerCost>& layers);
 
-/// A prediction with its grid of ranks, batch and steps set. For hybrid strategies, `parts` are the ranks of
-/// a node.
-Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::int64_t ranks);
+/// A prediction with its grid of ranks, batch and steps set. `grid` empty: as the task says; for hybrid
+/// strategies, `parts` are then the ranks of a node.
+Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::int64_t ranks,
+                           const std::optional<RankGrid>& grid);
 
 /// The link of a ring of ranks, if all rings of its kind send at once.
 struct RingPath {

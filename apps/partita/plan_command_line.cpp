@@ -71,7 +71,8 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
   countOption(
       predict, "--parts", arguments.parts,
       "number of ranks that share each layer: for data+filter, data+spatial and data+grid (default: the "
-      "ranks of a node), and for pipelines, which then divide layers as strategy/split says (default: 1)");
+      "ranks of a node), and for pipelines and sil, which then divide layers as strategy/split says "
+      "(default: 1); other strategies ignore it");
   choiceOption(
       predict, "--mode", arguments.mode,
       "exact: the plan that `partita train` would run (default); paper: the equations as printed by the "

@@ -138,6 +138,7 @@ class Predictions(support.RunTest):
                 ("data+grid", 4, ("--parts", 2), (*joint, "strategy/parts=2")),
                 ("data+spatial", 4, ("--parts", 2), (*joint, "strategy/parts=2", "strategy/split=spatial")),
                 ("pipeline-1f1b", 4, ("--parts", 2, "--stages", 2), (*pipeline, "strategy/stages=2", "strategy/parts=2")),
+                ("sil-relay", 4, ("--parts", 2, "--stages", 2), ("strategy/kind=sil", "strategy/stages=2", "strategy/parts=2")),
                 ("pipeline-1f1b", 8, ("--parts", 2, "--stages", 2), (*pipeline, "strategy/stages=2", "strategy/parts=2"))):
             with self.subTest(name, ranks=ranks):
                 both = (self.deck, *convolutions, *changes, "strategy/replicas=0")

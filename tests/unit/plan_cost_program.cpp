@@ -78,6 +78,27 @@ TEST_CASE("Stages with labels of their own take what their FLOPs take, heads inc
   }
 }
 
+TEST_CASE("Parts share stages with labels of their own if the task has parts", "[cost][parts]") {
+  const std::string deck = "kind = \"sil\"\nstages = 2\nparts = 2\nsplit = \"filter\"\n";
+  for (const std::string input : {"free", "frozen", "relay"}) {
+    INFO(input);
+    CostTask task = modelOf(deckOf(deck + "input = \"" + input + "\"\n")).task();
+    const CostStrategy strategy = costStrategy(task.program->deck().strategy);
+    CHECK(nameOf(strategy) == "sil-" + input);
+    const CostModel without(task, clusterOf(), CostMode::exact);
+    CHECK(without.predict(strategy, 4).grid.parts == 1);
+    task.parts = task.stages = 2;
+    const Prediction found = CostModel(task, clusterOf(), CostMode::exact).predict(strategy, 4);
+    CHECK(found.detail.empty());
+    CHECK(found.grid.parts == 2);
+    CHECK(found.split == Split::filter);
+    CHECK(exchangeOf(found, ExchangeKind::all_gather).bytes > 0.0);
+    const Prediction run = without.predict(task.program->run(4));
+    CHECK(found.stepSeconds() == run.stepSeconds());
+    CHECK(found.memory == run.memory);
+  }
+}
+
 TEST_CASE("What stages exchange while they train", "[cost]") {
   const CostModel model = modelOf(deckOf("kind = \"sil\"\nstages = 2\ncuts = [2]\n"));
   const double message = 64 * 16 * 16 * 16 * 4;

@@ -18,8 +18,8 @@ struct CostTask {
   bool batch_per_replica = false;
   std::int64_t segments = 0; ///< microbatches of a pipeline: S; 0: as many as there are stages
   std::int64_t stages = 0;   ///< of pipelines and of `sil`; more ranks form replicas; 0: one per rank
-  /// Ranks that share a layer in pipelines and hybrid strategies. 0: 1 in pipelines, the ranks of a node in
-  /// hybrid ones.
+  /// Ranks that share a layer in pipelines, `sil` and hybrid strategies. 0: 1 in the first two, the ranks of
+  /// a node in hybrid ones.
   std::int64_t parts = 0;
   std::shared_ptr<const Program> program{}; ///< for exact mode
 };

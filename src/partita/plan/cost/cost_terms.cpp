@@ -17,16 +17,16 @@ std::vector<std::size_t> rowsOf(const std::vector<LayerCost>& layers, LayerWork 
 }
 
 /// The grid of a strategy that cuts the network and shares layers as the task says.
-RankGrid stagedGrid(const CostTask& task, CostStrategy strategy, std::int64_t ranks) {
+RankGrid stagedGrid(const CostTask& task, std::int64_t ranks) {
   RankGrid grid;
-  grid.parts = isPipeline(strategy) ? std::max<std::int64_t>(1, task.parts) : 1;
+  grid.parts = std::max<std::int64_t>(1, task.parts);
   grid.stages = task.stages > 0 ? task.stages : std::max<std::int64_t>(1, ranks / grid.parts);
   grid.replicas = std::max<std::int64_t>(1, ranks / (grid.stages * grid.parts));
   return grid;
 }
 
 RankGrid gridOf(const CostTask& task, CostStrategy strategy, std::int64_t ranks, std::int64_t node_ranks) {
-  if (cutsNetwork(strategy)) return stagedGrid(task, strategy, ranks);
+  if (cutsNetwork(strategy)) return stagedGrid(task, ranks);
   const CostForm& form = formOf(strategy);
   RankGrid grid;
   if (strategy == CostStrategy::serial) return grid;

@@ -48,7 +48,6 @@ class FreeCourse {
       playEpoch();
     }
     for (std::size_t i = 0; i < _mix.groups.size(); ++i) _course.shares.push_back(_controller.share(i));
-    _course.epochs = epochs;
     _course.examples = epochs * _mix.examples;
     return std::move(_course);
   }
@@ -140,7 +139,6 @@ class StepCourse {
       for (std::int64_t done = 0; done < _mix.examples; done += _controller.rules().batch)
         playStep(std::min(_controller.rules().batch, _mix.examples - done));
     for (std::size_t i = 0; i < _mix.groups.size(); ++i) _course.shares.push_back(_controller.share(i));
-    _course.epochs = epochs;
     _course.examples = epochs * _mix.examples;
     return std::move(_course);
   }

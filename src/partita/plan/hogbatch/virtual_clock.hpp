@@ -19,12 +19,11 @@ struct WorkerCourse {
 /// A run on the virtual clock.
 struct Course {
   double seconds = 0.0;
-  std::int64_t epochs = 0, examples = 0;
+  std::int64_t examples = 0;
   std::vector<WorkerCourse> workers;
   std::vector<double> shares; ///< of each group in the updates, as the rule counts them
   double progress = 0.0;      ///< sum over all updates of the factors on their learning rate
 
-  double epochSeconds() const { return seconds / static_cast<double>(epochs); }
   double examplesPerSecond() const { return static_cast<double>(examples) / seconds; }
   double progressPerSecond() const { return progress / seconds; }
   double stalenessMean() const;

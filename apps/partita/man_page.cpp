@@ -15,7 +15,7 @@ const std::vector<Term>& environment() {
       {"KOKKOS_TOOLS_LIBS", "profiling library to load; before Kokkos 3.7 `KOKKOS_PROFILE_LIBRARY`"},
       {"OPENBLAS_CORETYPE", "kernels of OpenBLAS; set `SkylakeX` if OpenBLAS does not know the processor"},
       {"TMPDIR", "folder for stored activations and optimiser state if there is no run directory, and for "
-                 "results that are then copied to a pipe (default: /tmp)"}};
+                 "results that are then copied to a pipe (unset or empty: /tmp)"}};
   return variables;
 }
 

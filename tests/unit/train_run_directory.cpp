@@ -3,6 +3,7 @@
 #include "partita/io/write_run_file.hpp"
 #include "partita/train/run_directory.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -103,6 +104,19 @@ TEST_CASE("A run leaves the lock of another run that uses its path", "[train]") 
   CHECK_FALSE(second->moved());
   second.reset();
   CHECK_FALSE(fs::exists(lock));
+}
+
+TEST_CASE("An empty TMPDIR is like none", "[train]") {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before != nullptr ? before : "";
+  const RunDirectory none(Communicator::world(), "");
+  setenv("TMPDIR", "/a folder", 1);
+  CHECK(none.scratch() == "/a folder");
+  setenv("TMPDIR", "", 1);
+  CHECK(none.scratch() == "/tmp");
+  unsetenv("TMPDIR");
+  CHECK(none.scratch() == "/tmp");
+  if (before != nullptr) setenv("TMPDIR", kept.c_str(), 1);
 }
 
 TEST_CASE("No run directory cannot be moved", "[train]") {

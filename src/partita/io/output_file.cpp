@@ -202,8 +202,7 @@ void OutputFile::openDescriptor(int number) {
 
 /// Archives seek back to fill in values known later, which a pipe does not allow.
 void OutputFile::openScratch() {
-  const char* const folder = std::getenv("TMPDIR");
-  std::string name = std::string(folder != nullptr ? folder : "/tmp") + "/partita-output-XXXXXX";
+  std::string name = temporaryFolder() + "/partita-output-XXXXXX";
   const int file = mkstemp(name.data());
   if (file < 0) failFile(name, "cannot be written", errno);
   unlink(name.c_str());
@@ -310,6 +309,11 @@ bool isSameFile(const std::string& one, const std::string& other) {
 
 std::string outputFolder(const std::string& path) {
   return wholeName(path).parent_path().string();
+}
+
+std::string temporaryFolder() {
+  const char* const folder = std::getenv("TMPDIR");
+  return folder != nullptr && *folder != '\0' ? folder : "/tmp";
 }
 
 namespace {

@@ -61,6 +61,9 @@ bool isSameFile(const std::string& one, const std::string& other);
 /// The folder of the file to which a name leads, which need not exist yet.
 std::string outputFolder(const std::string& path);
 
+/// The folder for files that nobody keeps: TMPDIR, or /tmp if that is unset or empty.
+std::string temporaryFolder();
+
 /// A lock that processes hold in turn while each replaces the same file. It is a lock of the folder, because
 /// the file itself need not exist and is another one afterwards. Gives up after ten seconds, or if the file
 /// system has no locks: without a lock, the worst is that what another process adds has to be computed again.

@@ -319,8 +319,7 @@ bool RunDirectory::takeCheckpointRequest() const {
 
 std::string RunDirectory::scratch() const {
   if (exists()) return _path;
-  const char* temporary = std::getenv("TMPDIR");
-  return temporary != nullptr ? temporary : "/tmp";
+  return temporaryFolder();
 }
 
 } // namespace partita

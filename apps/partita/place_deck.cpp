@@ -153,8 +153,11 @@ void show(const PlacedDeck& placed, double one_rank, const CostTask& task, const
             counted(plan.replicas, "replica") + ", " + counted(plan.microbatches, "microbatch") +
             " per replica: " + line);
   noteSmallPasses(task, plan.replicas * plan.microbatches);
-  if (!placed.recomputing.empty())
-    Log::info("to fit, these stages recompute their groups of layers: " + joined(placed.recomputing, ", "));
+  if (!placed.recomputing.empty()) {
+    std::vector<std::int64_t> stages = placed.recomputing;
+    for (std::int64_t& stage : stages) ++stage; // messages count them from 1
+    Log::info("to fit, these stages recompute their groups of layers: " + joined(stages, ", "));
+  }
   if (placed.config.optimiser.offload != config.optimiser.offload)
     Log::info("to fit, optimiser/offload: none -> file");
   const StrategyKind before = config.strategy.kind, after = plan.strategy(config.strategy).kind;

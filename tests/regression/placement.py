@@ -459,6 +459,8 @@ batch = 32
                 break
             self.assertFalse(again["offload"])
         self.assertEqual((again["recomputing_stages"], again["offload"]), ([0], False))
+        told = run("plan", "place", deck, "--ranks", "1", "--cluster", self.folder / "cluster.toml").stdout
+        self.assertIn("these stages recompute their groups of layers: 1\n", told)
         self.assertIn("recompute = true", output.read_text())
         self.assertDone(run("train", output))
         small = ("optimiser/offload_bucket=1024", "training/batch=64")

@@ -1,9 +1,11 @@
 #include "partita/comm/agree.hpp"
+#include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/schedule/operator_schedule.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/run_files.hpp"
 
@@ -24,14 +26,21 @@ std::string numbers(const std::vector<std::int64_t>& values) {
          (values.size() > most ? " ..." : "");
 }
 
-void showProgress(const RunProgress& progress) {
+/// What the run trains at this position; a stage only if stages train in turns.
+std::string trained(const Position& position, const StrategySection& strategy) {
+  if (position.phase == RunPhase::recovery) return "recovery";
+  RunLength length;
+  planOf(strategy).setPhases(strategy, length);
+  return length.turns > 1 ? "training of stage " + std::to_string(position.stage + 1) : "training";
+}
+
+void showProgress(const RunProgress& progress, const StrategySection& strategy) {
   const Position& position = progress.position;
-  const bool recovers = position.phase == RunPhase::recovery;
-  Log::info("  step " + std::to_string(progress.run_step) + " of the run: " +
-            (recovers ? "recovery" : "training of stage " + std::to_string(position.stage + 1)) + ", step " +
-            std::to_string(position.step) + " (epoch " + std::to_string(position.step / progress.per_epoch) +
-            ", batch " + std::to_string(position.step % progress.per_epoch) + " of " +
-            std::to_string(progress.per_epoch) + ")");
+  Log::info("  step " + std::to_string(progress.run_step) + " of the run: " + trained(position, strategy) +
+            ", step " + std::to_string(position.step) + " (epoch " +
+            std::to_string(position.step / progress.per_epoch) + ", batch " +
+            std::to_string(position.step % progress.per_epoch) + " of " + std::to_string(progress.per_epoch) +
+            ")");
   Log::info("  " + counted(progress.stages, "stage") + " x " + counted(progress.replicas, "replica") +
             " on " + counted(progress.ranks, "rank") + "; " + formatSeconds(progress.elapsed_seconds) +
             " so far");
@@ -49,7 +58,7 @@ void showFile(const std::string& path) {
   const RunFacts facts = file.facts();
   Log::info(file.path() + ": " + (file.isCheckpoint() ? "checkpoint" : "parameters of a trained network") +
             ", complete, all checksums correct\n\n" + facts.deck);
-  if (file.isCheckpoint()) showProgress(file.progress());
+  if (file.isCheckpoint()) showProgress(file.progress(), parseDeck(facts.deck, file.path()).strategy);
   Log::info("  samples of " + joined(facts.shape, " x ") + " values, " + counted(facts.classes, "class"));
   if (!facts.label_values.empty()) Log::info("  labels in the data files: " + numbers(facts.label_values));
   std::int64_t network = 0, heads = 0;

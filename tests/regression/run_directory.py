@@ -292,6 +292,21 @@ class Metadata(support.RunTest):
         self.assertDone(shown)
         self.assertIn("all checksums correct", shown.stdout)
 
+    def test_stages_are_named_where_they_train_in_turns(self):
+        """Of two stages that take 30 steps each, the second one has taken 15 of the 45."""
+        for key, step, said in (("strategy/input=relay", 15, "training, step 15"),
+                                ("strategy/kind=pipeline", 15, "training, step 15"),
+                                ("strategy/kind=joint", 15, "training, step 15"),
+                                ("strategy/input=frozen", 15, "training of stage 1, step 15"),
+                                ("strategy/input=frozen", 45, "training of stage 2, step 15")):
+            with self.subTest(key=key, step=step):
+                folder = self.folder / key.split("=")[1]
+                if not folder.exists():
+                    support.train(folder, self.deck, key, "checkpoint/every=15", "checkpoint/keep=9")
+                shown = run("info", support.checkpoints(folder)[step])
+                self.assertDone(shown)
+                self.assertIn(f"  step {step} of the run: {said} (epoch 1, batch 0 of 15)\n", shown.stdout)
+
 
 if __name__ == "__main__":
     support.main()

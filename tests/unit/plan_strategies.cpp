@@ -83,9 +83,9 @@ TEST_CASE("A plan warns about a first stage with weights in too few layers", "[p
   CHECK(block("loss=mse").empty());
 }
 
-TEST_CASE("A plan warns about noise that mixtures of labels do not take", "[plan]") {
+TEST_CASE("A plan warns about keys of labels that have no effect", "[plan]") {
   const auto warnings = [](std::vector<std::string> overrides) {
-    overrides.insert(overrides.end(), {"strategy/kind=sil", "strategy/input=free", "strategy/cuts=[2,3]"});
+    overrides.insert(overrides.begin(), {"strategy/kind=sil", "strategy/input=free", "strategy/cuts=[2,3]"});
     const RunConfig config = effective(deckWith(overrides));
     const Partition partition = planPartition(config, planNetwork(config.network, {16}, 10), 10);
     return planOf(config.strategy)
@@ -96,6 +96,13 @@ TEST_CASE("A plan warns about noise that mixtures of labels do not take", "[plan
         std::vector<std::string>{"strategy/noise has no effect, because the inputs are mixtures of labels"});
   CHECK(warnings({"strategy/noise=1"}).empty()); // as every effective deck has it
   CHECK(warnings({"strategy/noise=0.5", "strategy/mixture=off"}).empty());
+  for (const char* const input : {"relay", "frozen"})
+    CHECK(warnings({"strategy/noise=0.5", std::string("strategy/input=") + input}) ==
+          std::vector<std::string>{
+              "strategy/noise has no effect, because the inputs are outputs of the previous stage"});
+  CHECK(warnings({"strategy/label_pool=2"}) ==
+        std::vector<std::string>{"strategy/label_pool has no effect, because the labels are fixed"});
+  CHECK(warnings({"strategy/label_pool=2", "strategy/input=relay"}).empty());
 }
 
 TEST_CASE("The phases of a run are what its strategy makes of it", "[plan]") {

@@ -127,6 +127,16 @@ bool hasResidual(const Partition& partition) {
                      [](const StagePlan& stage) { return hasResidual(stage.layers); });
 }
 
+/// Effective decks have every key, so a default says nothing.
+void warnOfUnused(const SilSection& sil, std::vector<std::string>& warnings) {
+  const bool mixed = mixesLabels(sil);
+  if (sil.noise != SilSection().noise && (mixed || sil.input != StageInput::free))
+    warnings.push_back(std::string("strategy/noise has no effect, because the inputs are ") +
+                       (mixed ? "mixtures of labels" : "outputs of the previous stage"));
+  if (sil.label_pool != SilSection().label_pool && !learnsLabels(sil))
+    warnings.emplace_back("strategy/label_pool has no effect, because the labels are fixed");
+}
+
 /// Trains stages by synthetic intermediate labels, optionally followed by a joint recovery.
 class SilPlan final : public StrategyPlan {
  public:
@@ -306,8 +316,7 @@ class SilPlan final : public StrategyPlan {
     if (sil.transport > 0.0 && !hasResidual(partition))
       notes.warnings.emplace_back(
           "strategy/transport has no effect, because the network has no residual layers");
-    if (mixesLabels(sil) && sil.noise != SilSection().noise)
-      notes.warnings.emplace_back("strategy/noise has no effect, because the inputs are mixtures of labels");
+    warnOfUnused(sil, notes.warnings);
     if (sil.exits == Exits::fitted && config.data.testsOnValidationSet())
       notes.warnings.emplace_back("strategy/exits = \"fitted\": the weights are fitted to the validation "
                                   "set, on which the network is also "

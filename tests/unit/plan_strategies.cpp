@@ -83,7 +83,7 @@ TEST_CASE("A plan warns about a first stage with weights in too few layers", "[p
   CHECK(block("loss=mse").empty());
 }
 
-TEST_CASE("A plan warns about keys of labels that have no effect", "[plan]") {
+TEST_CASE("A plan warns about keys that have no effect", "[plan]") {
   const auto warnings = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.begin(), {"strategy/kind=sil", "strategy/input=free", "strategy/cuts=[2,3]"});
     const RunConfig config = effective(deckWith(overrides));
@@ -103,6 +103,10 @@ TEST_CASE("A plan warns about keys of labels that have no effect", "[plan]") {
   CHECK(warnings({"strategy/label_pool=2"}) ==
         std::vector<std::string>{"strategy/label_pool has no effect, because the labels are fixed"});
   CHECK(warnings({"strategy/label_pool=2", "strategy/input=relay"}).empty());
+  CHECK(warnings({"run/trace=2"}) ==
+        std::vector<std::string>{
+            "run/trace has no effect: without strategy/recovery_epochs, 'sil' has no schedule to trace"});
+  CHECK(warnings({"run/trace=2", "strategy/recovery_epochs=1"}).empty());
 }
 
 TEST_CASE("The phases of a run are what its strategy makes of it", "[plan]") {

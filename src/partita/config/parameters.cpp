@@ -16,7 +16,8 @@ Section describeRun(RunSection& run) {
   section.add("evaluate_every", &run.evaluate_every, within(0, 1e9), "epochs",
               "epochs between evaluations; 0: only at the end");
   section.add("trace", &run.trace, within(0, 1e6), "steps",
-              "joint, pipeline: number of steps at the start whose operations are written to trace.json in "
+              "joint, pipeline, local-sgd, recovery: number of steps at the start whose operations are "
+              "written to trace.json in "
               "the run directory");
   section.add(
       "decisions", &run.decisions,

@@ -307,6 +307,9 @@ class SilPlan final : public StrategyPlan {
                   std::int64_t real_bytes) const override {
     PlanNotes notes;
     notes.lines = trafficNotes(config, partition, grid, real_bytes);
+    if (config.run.trace > 0 && !usesMicrobatches(config.strategy))
+      notes.warnings.emplace_back("run/trace has no effect: without strategy/recovery_epochs, 'sil' has no "
+                                  "schedule to trace");
     if (grid.stages == 1) return notes;
     notes.lines.push_back(formatted(
         "# the cuts allow a speed-up of %.2f over one rank if each rank has one stage and all train at once",

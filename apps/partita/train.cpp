@@ -115,6 +115,14 @@ std::string scratchOf(const TrainArguments& arguments, const TrainPlan& plan) {
   return folder.string();
 }
 
+/// A deck may have keys of all kinds, as every effective deck does; somebody who writes an override wants an
+/// effect.
+void warnOfUnused(const std::vector<std::string>& overrides, StrategyKind kind) {
+  for (const std::string& key : withoutEffect(overrides, kind))
+    Log::warning("strategy/" + key + " on the command line has no effect with strategy/kind '" +
+                 nameOf(kind) + "'");
+}
+
 /// Refuses files that have no place without a run directory.
 void checkOutputs(const RunSection& run) {
   if (run.decisions) throw UserError("run/decisions: decisions.csv needs a run directory (-d)");
@@ -138,6 +146,7 @@ std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArgu
       for (const std::string& file : {arguments.deck, plan.start.file})
         refuseLeftover(plan.directory.path(), file);
     plan.deck = deckOf(arguments, plan.start.file, stored);
+    if (world.rank() == 0) warnOfUnused(arguments.overrides, plan.deck.strategy.kind);
     if (!arguments.replay.empty()) setReplay(arguments, plan.deck);
     if (!arguments.dry_run && !plan.directory.exists()) checkOutputs(plan.deck.run);
     if (arguments.dry_run && world.rank() == 0)

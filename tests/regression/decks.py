@@ -82,6 +82,17 @@ class Decks(support.RunTest):
         deck = self.write("demo.toml", (DECKS / "demo.toml").read_text().replace('kind = "sil"', "#"))
         self.assertRefused(run("train", deck, "-n"), "has no effect without strategy/kind")
 
+    def test_overrides_without_effect(self):
+        key = "strategy/warmup_steps"
+        for kind in ("sil", "pipeline", "local-sgd"):
+            result = run("train", DECKS / "demo.toml", f"strategy/kind={kind}", f"{key}=500", "-n", "--ranks", 2)
+            self.assertDone(result)
+            said = [f"warning: {key} on the command line has no effect with strategy/kind '{kind}'"]
+            self.assertEqual([line for line in support.complaints(result) if key in line],
+                             said if kind != "local-sgd" else [])
+        effective = self.write("effective.toml", run("train", DECKS / "demo.toml", "-n").stdout)
+        self.assertNotIn("has no effect", run("train", effective, "-n").stderr)
+
     def test_ranks_that_do_not_fit(self):
         self.assertRefused(run("train", DECKS / "demo.toml", "-n", "--ranks", 3), "3 ranks do not fit 2 stages")
 

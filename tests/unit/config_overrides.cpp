@@ -93,6 +93,20 @@ TEST_CASE("A bad override names itself", "[config]") {
                                    "is 100; set run/steps=0 to count epochs");
 }
 
+TEST_CASE("Overrides that a kind of strategy never reads are found", "[config]") {
+  const std::vector<std::string> all{"strategy/kind=sil",          "strategy.warmup_steps=500",
+                                     "strategy/noise=1",           "strategy/schedule=gpipe",
+                                     "strategy/shared_workers=1",  "strategy/queue=2",
+                                     "strategy/wire=bf16",         "strategy/input=free",
+                                     "optimiser/warmup_steps=500", "strategy/stages=3"};
+  using Keys = std::vector<std::string>;
+  CHECK(withoutEffect(all, StrategyKind::sil) == Keys{"warmup_steps", "shared_workers"});
+  for (const StrategyKind kind : {StrategyKind::joint, StrategyKind::pipeline})
+    CHECK(withoutEffect(all, kind) == Keys{"warmup_steps", "noise", "shared_workers", "input"});
+  CHECK(withoutEffect(all, StrategyKind::local_sgd) == Keys{"noise", "shared_workers", "input"});
+  CHECK(withoutEffect(all, StrategyKind::hogbatch) == Keys{"warmup_steps", "noise", "schedule", "input"});
+}
+
 TEST_CASE("A combination that an override broke is reported at the override", "[config]") {
   const std::string text = deck + "[strategy]\nkind = \"sil\"\ncuts = [3]\n";
   REQUIRE_NOTHROW(parseDeck(text, "deck.toml"));

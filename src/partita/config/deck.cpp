@@ -3,11 +3,13 @@
 #include "partita/config/files.hpp"
 #include "partita/config/parameter_reader.hpp"
 #include "partita/config/parameters.hpp"
+#include "partita/config/strategy_parameters.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/toml_tree.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/validate.hpp"
 
+#include <algorithm>
 #include <optional>
 
 namespace partita {
@@ -191,6 +193,18 @@ bool setsParameter(const std::string& text) {
   const std::optional<Override> parts = splitOverride(text);
   const Section* section = parts ? table.find(parts->section) : nullptr;
   return section != nullptr && section->find(parts->key) != nullptr;
+}
+
+std::vector<std::string> withoutEffect(const std::vector<std::string>& overrides, StrategyKind kind) {
+  const std::vector<std::string> keys = keysWithoutEffect(kind);
+  std::vector<std::string> found;
+  for (const std::string& text : overrides) {
+    const std::optional<Override> parts = splitOverride(text);
+    if (parts && parts->section == "strategy" &&
+        std::find(keys.begin(), keys.end(), parts->key) != keys.end())
+      found.push_back(parts->key);
+  }
+  return found;
 }
 
 } // namespace partita

@@ -20,4 +20,7 @@ RunConfig parseDeck(const std::string& text, const std::string& name,
 /// Returns whether a text is an override of a parameter that exists; its value need not be valid.
 bool setsParameter(const std::string& text);
 
+/// Those overrides whose keys have no effect on this kind of strategy: the keys in `[strategy]`.
+std::vector<std::string> withoutEffect(const std::vector<std::string>& overrides, StrategyKind kind);
+
 } // namespace partita

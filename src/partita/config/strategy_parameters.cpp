@@ -234,17 +234,37 @@ Section describeStrategy(StrategySection& strategy) {
   return section;
 }
 
+namespace {
+
+std::vector<std::string> without(const std::vector<std::string>& some, std::vector<std::string> keys) {
+  const auto listed = [&](const std::string& key) {
+    return std::find(some.begin(), some.end(), key) != some.end();
+  };
+  keys.erase(std::remove_if(keys.begin(), keys.end(), listed), keys.end());
+  return keys;
+}
+
+} // namespace
+
 std::vector<std::string> keysOfOtherKinds() {
-  const std::vector<std::string> of_joint{"kind",       "replicas",   "parts", "split",
-                                          "parts_grid", "bucket_kib", "wire",  "microbatches"};
   StrategySection strategy;
-  std::vector<std::string> others = describeStrategy(strategy).keys();
-  others.erase(std::remove_if(others.begin(), others.end(),
-                              [&](const std::string& key) {
-                                return std::find(of_joint.begin(), of_joint.end(), key) != of_joint.end();
-                              }),
-               others.end());
-  return others;
+  return without({"kind", "replicas", "parts", "split", "parts_grid", "bucket_kib", "wire", "microbatches"},
+                 describeStrategy(strategy).keys());
+}
+
+std::vector<std::string> keysWithoutEffect(StrategyKind kind) {
+  StrategySection strategy;
+  Section others{"strategy", ""};
+  if (kind != StrategyKind::sil) {
+    others.add("input", choice(strategy.sil.input), "");
+    addLabels(others, strategy);
+    addExits(others, strategy);
+    addTransport(others, strategy);
+  }
+  if (kind == StrategyKind::hogbatch) addPipeline(others, strategy);
+  if (kind != StrategyKind::local_sgd) addLocalSgd(others, strategy.local_sgd);
+  if (kind != StrategyKind::hogbatch) addWorkers(others, strategy.hogbatch);
+  return without({"queue", "bucket_kib", "wire"}, others.keys());
 }
 
 } // namespace partita

@@ -234,6 +234,9 @@ TEST_CASE("A worker is not late because the whole job was suspended", "[hogbatch
   constexpr double batch = 5.0;
   orders.answered(0, batch);
   CHECK(orders[0].longest == batch);
+  CHECK(orders.secondsToEnd() == batch);
+  orders.give(0, *dispatcher.next(0, 10), WorkOrder());
+  CHECK(orders.secondsToEnd() == 2.0 * batch);
   orders.answered(0, 1000.0 + batch); // this one was suspended
   CHECK(orders[0].longest == orders.waited(0));
   mailbox.close();

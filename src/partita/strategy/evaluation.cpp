@@ -235,6 +235,7 @@ void Evaluator::afterStep(const ExecSpace& space, const Position& position, int 
                    "optimiser/learning_rate)");
   }
   _context.clock.evaluated(seconds);
+  _context.control.evaluated(seconds);
   for (StageUpdater* updater : updaters) updater->pause(seconds);
 }
 

@@ -26,11 +26,13 @@ class StepControl {
   }
 
   /// For ranks at their own pace, at any time: should all of them come together soon and call `afterStep`?
-  /// Only the position of rank 0 counts.
-  virtual bool wantsMeeting(const Position& position) {
-    (void)position;
+  /// Only the position of rank 0 counts. They would come together in about `seconds`.
+  virtual bool wantsMeeting(const Position& position, double seconds) {
+    (void)position, (void)seconds;
     return false;
   }
+  /// An evaluation between two steps has taken these seconds.
+  virtual void evaluated(double seconds) { (void)seconds; }
   /// Numbers of the strategy that the checkpoint of the next `afterStep` keeps, summed over all ranks. Every
   /// rank passes the same number of them.
   virtual void keepNumbers(const std::vector<double>& numbers) { (void)numbers; }

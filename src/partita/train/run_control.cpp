@@ -12,7 +12,7 @@ namespace partita {
 
 namespace {
 
-constexpr double between_checks = 0.25; // s: between checks of the time limit and of the directory
+constexpr double between_checks = TimeReserve::shortest_gap; // s: of the time limit and of the directory
 
 const auto program_start = Clock::now();
 
@@ -41,7 +41,8 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
       _checkpointer(checkpointer), _time_limit(time_limit),
       _pace(mailbox, length.runStep(restart.start), walkers(grid, length), walks(grid, length)),
       _kept_step(restart.kept_step >= 0 ? restart.kept_step : length.runStep(restart.start)),
-      _kept_before(_kept_step), _before_divergence([this] { _checkpointer.finishBeforeEnd(); }) {
+      _kept_before(_kept_step), _reserve(length, restart.start, config.run.evaluate_every),
+      _before_divergence([this] { _checkpointer.finishBeforeEnd(); }) {
   _own.checkpoint = restart.asked ? 1 : 0;
   if (planOf(config.strategy).atOwnPace()) return;
   _agreement.emplace(mailbox, _pace, _kept_step, length.total(), [this] { return newWishes(); });
@@ -60,9 +61,9 @@ bool RunControl::checkpointDue(std::int64_t run_step) const {
 
 /// Between meetings, which may be far apart, this is the only call: a checkpoint that is written gets its
 /// name.
-bool RunControl::wantsMeeting(const Position& position) {
+bool RunControl::wantsMeeting(const Position& position, double seconds) {
   _checkpointer.poll();
-  measure();
+  _reserve.passed(position, seconds);
   _own.add(newWishes());
   const std::int64_t run_step = _length.runStep(position);
   return _own.any() || (_directory.exists() && checkpointDue(run_step));
@@ -90,10 +91,9 @@ bool RunControl::limitReached() const {
   if (_time_limit == 0) return false;
   // Leaves time until the slowest rank reaches the agreed step, and time to write: a checkpoint that the
   // scheduler kills is lost.
-  const double own_gap = std::max(_gap.last(), _gap.counted(secondsSince(_measured)));
-  const double gap = std::max({between_checks, own_gap, _pace.secondsOfSlowest()});
   const double writes = _checkpointer.busy() ? 2.5 : 1.5;
-  const double reserve = 3.0 * gap + writes * _checkpointer.expectedSeconds();
+  const double reserve =
+      _reserve.seconds(_pace.secondsOfSlowest()) + writes * _checkpointer.expectedSeconds();
   return secondsSince(program_start) + reserve >= static_cast<double>(_time_limit);
 }
 
@@ -123,19 +123,12 @@ Wishes RunControl::newWishes() {
   return wishes;
 }
 
-void RunControl::measure() {
-  const double seconds = secondsSince(_measured);
-  if (seconds < between_checks) return;
-  _gap.measured(seconds);
-  _measured = Clock::now();
-}
-
 bool RunControl::afterStep(const ExecSpace& space, const Position& position,
                            const std::vector<StageUpdater*>& updaters) {
   _restart.opened.reset(); // everything in it has been read
   _checkpointer.poll();
   const std::int64_t run_step = _length.runStep(position);
-  measure();
+  _reserve.passed(position);
   const Wishes agreed = _agreement ? _agreement->meet(run_step) : agreeAtMeeting();
   const bool due = checkpointDue(run_step), stopped = agreed.stop != none, asked = agreed.checkpoint != 0;
   // If the run begins at an earlier step than that of its checkpoint, a replacement should be written soon.

@@ -6,7 +6,7 @@
 #include "partita/train/checkpointer.hpp"
 #include "partita/train/pace.hpp"
 #include "partita/train/restart.hpp"
-#include "partita/train/usual_time.hpp"
+#include "partita/train/time_reserve.hpp"
 
 #include <optional>
 
@@ -23,7 +23,8 @@ class RunControl : public StepControl {
 
   void begin(StageUpdater& updater) override;
   bool restore(const ExecSpace& space, StageUpdater& updater) override;
-  bool wantsMeeting(const Position& position) override;
+  bool wantsMeeting(const Position& position, double seconds) override;
+  void evaluated(double seconds) override { _reserve.evaluated(seconds); }
   void keepNumbers(const std::vector<double>& numbers) override { _checkpointer.keepNumbers(numbers); }
   std::vector<double> keptNumbers() const override;
   bool afterStep(const ExecSpace& space, const Position& position,
@@ -49,7 +50,6 @@ class RunControl : public StepControl {
   Wishes agreeAtMeeting();
   bool checkpointDue(std::int64_t run_step) const;
   bool limitReached() const;
-  void measure();
 
   const Grid& _grid;
   const RunConfig& _config;
@@ -65,8 +65,8 @@ class RunControl : public StepControl {
   std::int64_t _kept_before;           ///< of the one before
   bool _first_step = true;             ///< of this process
   StopCode _reported_stop = none;
-  Clock::time_point _checked, _measured = Clock::now();
-  UsualTime _gap; ///< duration of as many steps as take a quarter of a second, at least one
+  Clock::time_point _checked;
+  TimeReserve _reserve;
   std::string _stop_reason;
   BeforeDivergence _before_divergence;
 };

@@ -55,6 +55,15 @@ void OrderBook::answered(std::size_t worker, double seconds) {
   longest = std::max(0.9 * longest, std::min(seconds, waited(worker)));
 }
 
+double OrderBook::secondsToEnd() const {
+  double seconds = 0.0;
+  for (const WorkerOrders& worker : _workers) {
+    const auto orders = static_cast<double>(std::max<std::size_t>(1, worker.orders.size()));
+    if (!worker.failed) seconds = std::max(seconds, orders * worker.longest);
+  }
+  return seconds;
+}
+
 double OrderBook::now() {
   constexpr double longest_gap = 1.0; // s; the coordinator looks far more often while it waits
   return _time.look(longest_gap);

@@ -69,6 +69,9 @@ class OrderBook {
   /// The worker has carried out an order, in these seconds of its own clock. If it has no other
   /// order, a suspension hardly counts. Slow batches are gradually forgotten.
   void answered(std::size_t worker, double seconds);
+  /// Seconds until all orders are carried out, if each takes as long as the longest recent one of its worker,
+  /// and every worker has one.
+  double secondsToEnd() const;
   /// Completes the result of an order to apply with the result of its gradient.
   WorkResult applied(std::size_t worker, const WorkResult& result);
   /// The worker has finished its oldest batch.

@@ -47,8 +47,8 @@ class StrategyPlan {
  public:
   virtual ~StrategyPlan() = default;
 
-  /// Resets parameters that have no effect under this strategy, so that decks with the same meaning compare
-  /// equal.
+  /// Resets parameters that others read although they have no effect under this strategy. All others stay as
+  /// they are in the deck.
   virtual void normalise(StrategySection& section) const = 0;
   /// Number of stages that the network is cut into.
   virtual int stages(const StrategySection& section) const { return static_cast<int>(section.stages); }
@@ -176,7 +176,7 @@ inline JoinedForm joinedForm(const StrategySection& section) {
   return planOf(section).joinedForm(section);
 }
 
-/// The deck as strategies see it: parameters without effect under the current strategy are reset.
+/// The deck as strategies see it, see `StrategyPlan::normalise`.
 RunConfig effective(RunConfig config);
 
 } // namespace partita

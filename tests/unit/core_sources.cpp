@@ -292,9 +292,6 @@ TEST_CASE("Nobody but a strategy's own plan and folder asks which strategy runs"
     const bool own = in("/hogbatch/") || in("/local_sgd/");
     if (!own) FAIL_CHECK(path << ": " << setting);
   }
-  // Only stages that have labels of their own look at the settings of `sil` outside its folder.
-  for (const auto& [call, path] : findAll(others, "(silSettings)\\("))
-    if (!isOneOf(path, {"src/partita/strategy/local_stage.cpp"})) FAIL_CHECK(path << ": " << call);
   // Do workers take batches at their own pace? Such questions may become fewer, not more.
   std::size_t questions = 0;
   for (const auto& [hit, path] : findAll(others, "(\\.atOwnPace\\(\\))"))

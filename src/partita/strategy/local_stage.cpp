@@ -31,7 +31,7 @@ std::vector<Real> valuesOfPart(const std::vector<Real>& values, const StagePlan&
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const StagePlan& own,
                                  const SilLabels& labels, std::int64_t classes) {
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
-  if (silSettings(config.strategy) == nullptr) return Stage::initialValues(own, seed);
+  if (planOf(config.strategy).gradientsCross()) return Stage::initialValues(own, seed);
   std::vector<Real> values = Stage::initialValues(plan, seed);
   startFromLabels(config, plan, labels, classes, values);
   return config.strategy.parts > 1 ? valuesOfPart(values, plan, own) : values;
@@ -39,12 +39,9 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
 
 std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                     std::int64_t classes, std::int64_t capacity) {
-  const SilSection* sil = silSettings(config.strategy);
-  if (!plan.last() && sil == nullptr) return nullptr;
-  if (!plan.last()) {
-    const bool prototype = sil->loss == StageLoss::prototype;
-    return prototype ? makeCrossEntropy(0.0) : makeLabelMse(labels, capacity);
-  }
+  if (!plan.last() && planOf(config.strategy).gradientsCross()) return nullptr;
+  if (!plan.last())
+    return comparesWithLabels(config.strategy) ? makeCrossEntropy(0.0) : makeLabelMse(labels, capacity);
   if (config.training.loss == LossKind::mse) return makeLabelMse(makeOneHotLabels(classes), capacity);
   if (plan.class_parts.divided())
     return makeDividedCrossEntropy(config.training.label_smoothing, plan.class_parts, capacity);
@@ -70,14 +67,14 @@ std::int64_t passCapacity(const RunConfig& config, int replicas) {
 
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut,
                       const ImageLayout& layout) {
-  const SilSection& sil = *silSettings(config.strategy);
-  return makeSilLabels(labelKind(sil, width, classes), sil.kappa, sil.temperature, classes, width,
+  const LabelChoice chosen = labelsOf(config.strategy, width, classes);
+  return makeSilLabels(chosen.kind, chosen.kappa, chosen.temperature, classes, width,
                        static_cast<std::uint64_t>(config.run.seed), cut, layout);
 }
 
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& whole, const StagePlan& own,
                        std::int64_t classes, std::int64_t capacity, const GivenMemory& given)
-    : labels(whole.last() || silSettings(config.strategy) == nullptr
+    : labels(whole.last() || planOf(config.strategy).gradientsCross()
                  ? SilLabels{}
                  : labelsOfCut(config, classes, whole.labelWidth(), whole.index,
                                whole.head.empty() ? layoutOf(whole.layers.back().out) : ImageLayout{})),
@@ -94,7 +91,7 @@ LocalStage::LocalStage(const RunConfig& config, const StagePlan& whole, const St
   stage.setSeed(static_cast<std::uint64_t>(config.run.seed));
   if (stage.hasHead()) {
     labels = {}; // they learn as parameters of the stage
-  } else if (labels.classes() > 0 && silSettings(config.strategy)->loss == StageLoss::prototype) {
+  } else if (labels.classes() > 0 && comparesWithLabels(config.strategy)) {
     decoder = std::make_unique<LabelDecoder>(labels, capacity * whole.positions);
   }
 }

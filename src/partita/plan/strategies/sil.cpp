@@ -23,8 +23,8 @@ bool startsWithLabels(const SilSection& sil) {
   return sil.input != StageInput::free && sil.loss == StageLoss::prototype;
 }
 
-const SilSection* silSettings(const StrategySection& strategy) {
-  return strategy.kind == StrategyKind::sil ? &strategy.sil : nullptr;
+bool comparesWithLabels(const StrategySection& strategy) {
+  return strategy.sil.loss == StageLoss::prototype;
 }
 
 namespace {
@@ -41,6 +41,11 @@ LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t clas
   const LabelKind kind = namedKind(sil);
   if (kind != LabelKind::automatic) return kind;
   return width >= classes ? LabelKind::orthogonal : LabelKind::gaussian;
+}
+
+LabelChoice labelsOf(const StrategySection& strategy, std::int64_t width, std::int64_t classes) {
+  const SilSection& sil = strategy.sil;
+  return {labelKind(sil, width, classes), sil.kappa, sil.temperature};
 }
 
 std::string keptStateOf(ParameterCopy::Kind kind) {

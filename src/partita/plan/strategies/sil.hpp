@@ -10,13 +10,21 @@ bool mixesLabels(const SilSection& sil);
 /// Does a later stage of a single layer start as a map that passes the labels on?
 bool startsWithLabels(const SilSection& sil);
 
-/// The settings of SIL; null if another strategy trains.
-const SilSection* silSettings(const StrategySection& strategy);
+/// Do stages learn to tell classes apart by their products with the labels? Otherwise their outputs approach
+/// the labels. Only for stages with a loss of their own.
+bool comparesWithLabels(const StrategySection& strategy);
 
 /// The name in checkpoints of the parameters that a stage has sent last.
 std::string keptStateOf(ParameterCopy::Kind kind);
 
 /// The kind of the labels of a cut of `width` units; if they learn, the kind of their initial values.
 LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes);
+
+/// The labels of such a cut. Only for stages with a loss of their own.
+struct LabelChoice {
+  LabelKind kind;
+  double kappa, temperature;
+};
+LabelChoice labelsOf(const StrategySection& strategy, std::int64_t width, std::int64_t classes);
 
 } // namespace partita

@@ -90,16 +90,19 @@ std::vector<std::int64_t> cutsByFlops(const RunConfig& config, const Layers& lay
   for (std::int64_t last = 0; last <= n; ++last)
     at_end.push_back(parameters[static_cast<std::size_t>(last)] > 0 ? plan.headEffort(strategy, layers, last)
                                                                     : Effort{});
+  const bool crosses = plan.gradientsCross();
   const auto cost = [&](std::int64_t first, std::int64_t last, int index) {
     const std::size_t begin = first, end = last;
     if (parameters[begin] == parameters[end]) return learns_nothing;
-    const bool gradient_leaves = index > 0 && plan.gradientsCross();
+    const bool gradient_leaves = index > 0 && crosses;
     const Effort own = gradient_leaves ? effort.withInputGradient(first, last) : effort.of(first, last);
     return (own + at_end[end] + plan.extraEffort(strategy, layers, first, last, index)).total();
   };
-  return balancedCuts(n, stages, cost, [&](std::int64_t first, std::int64_t last, int) {
+  return balancedCuts(n, stages, cost, [&](std::int64_t first, std::int64_t last, int index) {
     constexpr double rounding = 1.0 - 1e-9;
-    return rounding * effort.withoutInputGradients(first, last).total();
+    const bool gradient_leaves = index > 0 && crosses;
+    return rounding *
+           (gradient_leaves ? effort.withInputGradient(first, last) : effort.atLeast(first, last)).total();
   });
 }
 

@@ -51,6 +51,12 @@ Effort TrainingEffort::of(std::int64_t first, std::int64_t last) const {
   return effort;
 }
 
+Effort TrainingEffort::atLeast(std::int64_t first, std::int64_t last) const {
+  const std::size_t begin = first, end = last, trained = _next_trained[begin];
+  const Effort own = _own[end] - _own[begin];
+  return trained < end ? own + (_input[end] - _input[trained + 1]) : own;
+}
+
 Effort TrainingEffort::withInputGradient(std::int64_t first, std::int64_t last) const {
   const std::size_t begin = first, end = last;
   return _own[end] - _own[begin] + _input[end] - _input[begin];

@@ -17,10 +17,9 @@ class TrainingEffort {
   Effort of(std::int64_t first, std::int64_t last) const;
   /// The same if the layers before `first` need a gradient.
   Effort withInputGradient(std::int64_t first, std::int64_t last) const;
-  /// Only of the forward pass and the gradients of parameters: never more than the other two.
-  Effort withoutInputGradients(std::int64_t first, std::int64_t last) const {
-    return _own[static_cast<std::size_t>(last)] - _own[static_cast<std::size_t>(first)];
-  }
+  /// Never more than either of these, and it does not decrease if there are more layers: without gradients
+  /// inside a group whose own input needs none.
+  Effort atLeast(std::int64_t first, std::int64_t last) const;
 
  private:
   std::vector<Effort> _own;                ///< sums of forward and weight gradients over layers [0, i)

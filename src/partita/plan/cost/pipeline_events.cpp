@@ -52,7 +52,8 @@ class Simulation {
   Simulation(const std::vector<PipelineStage>& stages, std::int64_t segments, const StrategySection& strategy,
              const CoreSharing& sharing, const OperationFactor& factor)
       : _stages(stages), _slowdowns(sharing.slowdowns), _factor(factor),
-        _cores(sharing.at_once > 0 ? sharing.at_once : stages.size()) {
+        _cores(sharing.at_once > 0 ? sharing.at_once : stages.size()), _shared(_cores.size() < stages.size()),
+        _due(stages.size(), 0.0) {
     const int count = static_cast<int>(stages.size());
     double work = 0.0, messages = 0.0;
     for (int i = 0; i < count; ++i) {
@@ -69,10 +70,14 @@ class Simulation {
 
   double run() {
     for (;;) {
-      for (std::size_t i = 0; i < _ranks.size(); ++i) finish(i);
-      for (std::size_t i = 0; i < _ranks.size(); ++i) start(i);
-      endTurns();
-      giveCores();
+      for (std::size_t i = 0; i < _ranks.size(); ++i)
+        if (isDue(i)) finish(i);
+      for (std::size_t i = 0; i < _ranks.size(); ++i)
+        if (isDue(i)) start(i);
+      if (_shared) {
+        endTurns();
+        giveCores();
+      }
       changePace();
       const double next = nextEvent();
       if (next == never) return _now;
@@ -81,13 +86,19 @@ class Simulation {
   }
 
  private:
-  /// The end of an operation or of a turn, or the arrival of an input that a free rank waits for.
+  /// The end of an operation, or the arrival of an input that a free rank waits for.
+  static double dueTime(const SimulatedRank& rank) {
+    return rank.operation == PassKind::none ? rank.nextInput() : rank.end;
+  }
+  bool isDue(std::size_t i) const { return !(_due[i] > _now); }
+
+  /// What the next rank has to do, or the end of a turn.
   double nextEvent() const {
     double next = never;
-    for (const SimulatedRank& rank : _ranks) {
-      next = std::min(next, rank.operation == PassKind::none ? rank.nextInput() : rank.end);
+    for (const double due : _due) next = std::min(next, due);
+    if (!_shared) return next;
+    for (const SimulatedRank& rank : _ranks)
       if (isWanted(rank)) next = std::min(next, rank.turn_end);
-    }
     return next;
   }
 
@@ -100,14 +111,23 @@ class Simulation {
     const double pace = _slowdowns.empty() ? 1.0 : _slowdowns[_computing],
                  before = std::exchange(_pace, pace);
     if (pace == before) return;
-    for (SimulatedRank& rank : _ranks)
-      if (rank.end != never) rank.end = _now + (rank.end - _now) * pace / before;
+    for (std::size_t i = 0; i < _ranks.size(); ++i) {
+      SimulatedRank& rank = _ranks[i];
+      if (rank.end == never) continue;
+      rank.end = _now + (rank.end - _now) * pace / before;
+      _due[i] = dueTime(rank);
+    }
   }
 
   void start(std::size_t i) {
     SimulatedRank& rank = _ranks[i];
     const bool keeps_core = std::exchange(rank.keeps_core, false);
-    if (rank.operation != PassKind::none) return;
+    if (rank.operation == PassKind::none) begin(i, keeps_core);
+    _due[i] = dueTime(rank);
+  }
+
+  void begin(std::size_t i, bool keeps_core) {
+    SimulatedRank& rank = _ranks[i];
     rank.operation = rank.next(_now);
     if (rank.operation == PassKind::none) {
       rank.turn_end = never;
@@ -117,8 +137,8 @@ class Simulation {
     const std::int64_t segment = forward ? rank.progress.forwards : rank.progress.backwards;
     const double factor = _factor ? _factor(i, rank.operation, segment) : 1.0;
     rank.left = factor * (forward ? _stages[i].forward : _stages[i].backward) + copyingBefore(i, forward);
-    if (keeps_core)
-      compute(rank);
+    if (keeps_core || !_shared)
+      compute(i);
     else
       _cores[rank.core].waiting.push_back(i);
   }
@@ -132,16 +152,20 @@ class Simulation {
   /// When a message that is sent now between two ranks waits for the second one to copy it.
   double arrival(const PipelineStage& first) const { return _now + first.message - first.copying; }
 
-  void compute(SimulatedRank& rank) {
+  void compute(std::size_t i) {
+    SimulatedRank& rank = _ranks[i];
     ++_computing;
     _cores[rank.core].busy = true;
     rank.end = _now + _pace * rank.left;
+    _due[i] = dueTime(rank);
   }
 
-  void leaveCore(SimulatedRank& rank) {
+  void leaveCore(std::size_t i) {
+    SimulatedRank& rank = _ranks[i];
     --_computing;
     _cores[rank.core].busy = false;
     rank.end = never;
+    _due[i] = dueTime(rank);
   }
 
   void endTurns() {
@@ -150,7 +174,7 @@ class Simulation {
       if (rank.turn_end > _now || !isWanted(rank)) continue;
       rank.left = (rank.end - _now) / _pace;
       rank.turn_end = never;
-      leaveCore(rank);
+      leaveCore(i);
       _cores[rank.core].waiting.push_back(i);
     }
   }
@@ -158,36 +182,45 @@ class Simulation {
   void giveCores() {
     for (SimulatedCore& core : _cores) {
       if (core.busy || core.waiting.empty()) continue;
-      SimulatedRank& rank = _ranks[core.waiting.front()];
+      const std::size_t first = core.waiting.front();
       core.waiting.erase(core.waiting.begin());
-      rank.turn_end = _now + _turn;
-      compute(rank);
+      _ranks[first].turn_end = _now + _turn;
+      compute(first);
     }
   }
 
   void finish(std::size_t i) {
     SimulatedRank& rank = _ranks[i];
     if (rank.operation == PassKind::none || rank.end > _now) return;
-    leaveCore(rank);
+    leaveCore(i);
     if (rank.operation == PassKind::backward) {
       const std::int64_t segment = rank.progress.backwards++;
-      if (i > 0) _ranks[i - 1].gradients[segment] = arrival(_stages[i - 1]);
+      if (i > 0) deliver(i - 1, _ranks[i - 1].gradients[segment], arrival(_stages[i - 1]));
     } else {
       const std::int64_t segment = rank.progress.forwards++;
       if (i + 1 < _ranks.size())
-        _ranks[i + 1].activations[segment] = arrival(_stages[i]);
+        deliver(i + 1, _ranks[i + 1].activations[segment], arrival(_stages[i]));
       else
         rank.gradients[segment] = _now; // the loss is computed here
     }
     rank.operation = PassKind::none;
     rank.keeps_core = true;
+    _due[i] = _now; // to start again
+  }
+
+  /// Rank `i` may already be due now, after an operation of its own.
+  void deliver(std::size_t i, double& input, double time) {
+    input = time;
+    _due[i] = std::min(_due[i], dueTime(_ranks[i]));
   }
 
   const std::vector<PipelineStage>& _stages;
   const std::vector<double>& _slowdowns;
   const OperationFactor& _factor;
   std::vector<SimulatedCore> _cores;
+  bool _shared; ///< does any core have several ranks?
   std::vector<SimulatedRank> _ranks;
+  std::vector<double> _due;       ///< when each rank next has something to do: one look at each is fast
   std::size_t _computing = 0;     ///< ranks that compute now
   double _now = 0.0, _pace = 1.0; ///< seconds per second of `_stages`
   double _turn = time_slice;      ///< s: of a rank on a core that others wait for

@@ -149,14 +149,31 @@ void PlacementSearch::keepStages() {
 }
 
 void PlacementSearch::extend(const Stage& stage, const Copies& copies) {
-  const std::vector<DeviceLayout::Step>& steps = _layout.steps(stage.cost.tensor_parallel);
   StageLoads loads(_costs, stage.cost, copies);
-  for (std::int64_t number = 1; number < _limits.stages; ++number) { // at least one stage precedes
-    if (!loads.moveTo(number)) return;                               // an earlier stage needs more memory
-    const double* const later = &_slowest[place(stage.rest, number - 1, 0)];
-    double* const own = &_slowest[place(stage.set, number, 0)];
+  std::int64_t most = _limits.stages - 1; // at least one stage precedes
+  if (_chain) most = std::min(most, static_cast<std::int64_t>(stage.rest) + 1);
+  for (std::int64_t number = 1, last = 0; number <= most; number = last + 1) {
+    if (!loads.moveTo(number)) return; // an earlier stage needs more memory
+    last = std::min(loads.validTo(), most);
+    extend(stage, loads, number, last);
+  }
+}
+
+/// The same for the numbers `first` to `last`, for which the stage has the same loads.
+void PlacementSearch::extend(const Stage& stage, const StageLoads& loads, std::int64_t first,
+                             std::int64_t last) {
+  const std::vector<DeviceLayout::Step>& steps = _layout.steps(stage.cost.tensor_parallel);
+  const double* later = &_slowest[place(stage.rest, first - 1, 0)];
+  double* own = &_slowest[place(stage.set, first, 0)];
+  const auto count = static_cast<std::size_t>(last - first + 1);
+  if (_layout.cells() == 1 && steps.size() == 1) { // a simple loop, which compilers vectorise
+    const double load = loads.at(false, false);
+    for (std::size_t i = 0; i < count; ++i) own[i] = std::min(own[i], std::max(later[i], load));
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i, later += _layout.cells(), own += _layout.cells()) {
     for (const DeviceLayout::Step& step : steps) {
-      const StagePosition position = positionOf(stage, number, step);
+      const StagePosition position = positionOf(stage, first, step);
       own[step.after] = std::min(
           own[step.after], std::max(later[step.before], loads.at(position.near_before, position.near_after)));
     }

@@ -71,6 +71,7 @@ class PlacementSearch {
   void run(const LayoutLimits& limits, const std::optional<Copies>& copies);
   void fill(const Copies& copies);
   void extend(const Stage& stage, const Copies& copies);
+  void extend(const Stage& stage, const StageLoads& loads, std::int64_t first, std::int64_t last);
   void tryFirst(const Stage& stage, const std::optional<Copies>& copies);
   void consider(const Start& start, double slowest);
   std::vector<PlacedStage> stages();

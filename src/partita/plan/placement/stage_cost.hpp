@@ -107,6 +107,8 @@ class StageLoads {
 
   /// Returns whether the stage fits there.
   bool moveTo(std::int64_t number);
+  /// The last number for which the loads, and whether the stage fits, are the same.
+  std::int64_t validTo() const { return _valid_to; }
   double at(bool near_before, bool near_after) const {
     return _loads[near_before ? 1 : 0][near_after ? 1 : 0];
   }

@@ -136,7 +136,8 @@ StageMemory partMemory(const RunConfig& config, const Partition& partition, cons
   const std::size_t group = place.group;
   place.first = stage == grid.first_stage[group];
   place.last = stage + 1 == grid.first_stage[group + 1];
-  StagePlan own = ownStage(partition.stages[stage], config.strategy, part);
+  if (config.strategy.parts == 1) return stageMemory(partition.stages[stage], config, place, device);
+  StagePlan own = partOfStage(partition.stages[stage], config.strategy, part);
   for (ParameterCopy& copy : own.copies) copy = copyOnPart(copy, partition.stages, config.strategy, part);
   return stageMemory(own, config, place, device);
 }

@@ -211,7 +211,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     partition.stages[static_cast<std::size_t>(copy.from_stage)].copies.push_back(copy);
     partition.stages[static_cast<std::size_t>(copy.to_stage)].copies.push_back(copy);
   }
-  partition.joint = makeStage(strategy, layers, 0, n, 0, 1).trainEffort(false);
+  partition.joint = TrainingEffort(layers).of(0, n);
   plan.checkStages(strategy, partition.stages, classes);
   return partition;
 }

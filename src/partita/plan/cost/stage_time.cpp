@@ -63,7 +63,12 @@ class StageClock {
         _slowdown(terms.cluster.slowdown(asReal(run.grid.size()))) {}
 
   StageTime onPart(int part) const {
-    const StagePlan own = ownStage(_whole, _run.config.strategy, part);
+    const StrategySection& strategy = _run.config.strategy;
+    return strategy.parts > 1 ? timeOf(partOfStage(_whole, strategy, part), part) : timeOf(_whole, part);
+  }
+
+ private:
+  StageTime timeOf(const StagePlan& own, int part) const {
     StageTime time;
     time.outputs = asReal(own.outputs());
     addLayers(own, time);
@@ -79,7 +84,6 @@ class StageClock {
     return time;
   }
 
- private:
   void addLayers(const StagePlan& own, StageTime& time) const {
     bool input_gradient = _input_gradient;
     const std::vector<std::int64_t> again = recomputations(own.layers, _input_gradient);

@@ -83,6 +83,7 @@ Flow LayerDivider::between(const Shape& shape) const {
 
 PartChain LayerDivider::divide(const std::vector<LayerPlan>& layers, const Flow& in, bool ends) {
   PartChain chain(_parts, _part, in);
+  chain.reserve(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) add(chain, layers, i, ends);
   return chain;
 }
@@ -175,7 +176,7 @@ void LayerDivider::addByOutputs(PartChain& chain, const LayerPlan& layer, bool g
   LayerPlan own = layer;
   setOutputs(own, range.size());
   has.outputs = {range};
-  chain.addDivided(layer, own, has, out);
+  chain.addDivided(layer, std::move(own), std::move(has), out);
   if (gathers) chain.toWhole(layer);
 }
 
@@ -188,7 +189,7 @@ void LayerDivider::addByInputs(PartChain& chain, const LayerPlan& layer, const F
   biasOf(own) = biasOf(own) && _part == 0;
   LayerPart has;
   has.inputs = {scaled(chain.flow().ranges[static_cast<std::size_t>(_part)], inputsPerChannel(layer))};
-  chain.addSums(layer, own, has, wanted);
+  chain.addSums(layer, std::move(own), std::move(has), wanted);
   chain.addActivation(layer);
 }
 
@@ -226,7 +227,7 @@ void LayerDivider::addByBoth(PartChain& chain, const LayerPlan& layer) {
   biasOf(own) = biasOf(own) && i == 0;
   if (grid.outputs > 1) chain.addExchange(layer, gather, in.own(_part), own.in);
   const Shape sums = own.out;
-  chain.addDivided(layer, own, has, out);
+  chain.addDivided(layer, std::move(own), std::move(has), out);
   if (complete) return;
   chain.addExchange(layer, reduce, sums, out.own(_part));
   chain.addActivation(layer);

@@ -3,6 +3,8 @@
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/layers/table.hpp"
 
+#include <utility>
+
 namespace partita {
 
 namespace {
@@ -48,8 +50,13 @@ LayerPlan wholeOnPart(LayerPlan layer, int parts, int part) {
   has.parts = parts;
   has.whole = std::make_shared<LayerPlan>(layer);
   has.owns = part == 0;
-  layer.part = std::make_shared<LayerPart>(has);
+  layer.part = std::make_shared<LayerPart>(std::move(has));
   return layer;
+}
+
+void PartChain::reserve(std::size_t layers) {
+  constexpr std::size_t most_steps = 4; // of most layers: exchanges before and after it, and its activation
+  _layers.reserve(most_steps * layers);
 }
 
 void PartChain::addWhole(const LayerPlan& layer) {
@@ -66,12 +73,12 @@ void PartChain::addInside(const LayerPlan& layer) {
   // A flattened image has several values per channel.
   const std::int64_t values = layer.out[out.axis()] / layer.in[_flow.axis()];
   for (IndexRange& range : out.ranges) range = {range.begin * values, range.end * values};
-  if (_flow.layout == Layout::places) return addPlaces(layer, own, out);
+  if (_flow.layout == Layout::places) return addPlaces(layer, std::move(own), std::move(out));
   LayerPart has;
   has.outputs = {_flow.ranges[static_cast<std::size_t>(_part)]};
   has.by_positions = _flow.layout == Layout::positions;
   has.owns = !has.by_positions || _part == 0;
-  addDivided(layer, own, has, out);
+  addDivided(layer, std::move(own), std::move(has), std::move(out));
 }
 
 void PartChain::addPlaces(const LayerPlan& layer, LayerPlan own, Flow out, const Block& interior) {

@@ -13,6 +13,8 @@ class PartChain {
 
   const Flow& flow() const { return _flow; }
   Shape own() const { return _flow.own(_part); }
+  /// Room for this many layers, with their exchanges.
+  void reserve(std::size_t layers);
   std::vector<LayerPlan> take() { return std::move(_layers); }
 
   /// Every part computes the whole layer from the whole activation; the first part writes its tensors.

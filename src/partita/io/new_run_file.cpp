@@ -83,23 +83,12 @@ NewRunFile::NewRunFile(const Communicator* comm, std::string path, const RunFile
     : _comm(comm), _path(std::move(path)), _content(content), _compression(compression),
       _deck_type(textType(content.facts.deck)), _file(create(created)) {}
 
-/// A process that has the file alone can close it whatever has happened; what is in it is lost anyway.
-NewRunFile::~NewRunFile() {
-  if (isShared()) return;
-  for (Hdf5Unclosed& dataset : _datasets)
-    if (dataset) H5Dclose(dataset.release());
-  if (_file) H5Fclose(_file.release());
-}
-
-bool NewRunFile::isShared() const {
-  return _comm != nullptr && _comm->size() > 1;
-}
-
 void NewRunFile::together(const std::function<void()>& work) const {
   try {
     work();
   } catch (const UserError& error) {
-    if (isShared()) endJob(_comm->worldRank(_comm->rank()), error.what(), exit_failure);
+    if (_comm != nullptr && _comm->size() > 1)
+      endJob(_comm->worldRank(_comm->rank()), error.what(), exit_failure);
     throw;
   }
 }

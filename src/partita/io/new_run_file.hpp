@@ -43,17 +43,12 @@ class CreatedFile {
 /// Either all ranks of a communicator open the file together, and construction and `close` are collective, or
 /// one process opens it alone: HDF5 accepts compressed chunks from several ranks only in collective calls. A
 /// rank that fails in such calls once the file exists ends the job, since others may wait for it in HDF5
-/// forever; any other failure leaves a shared file open, whose end would be collective, too. Rank 0 notes in
-/// `created` that the file exists.
+/// forever. After any other failure the file stays open. Rank 0 notes in `created` that the file exists.
 class NewRunFile {
  public:
   NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content, CreatedFile& created);
   /// `compression`: 0 to 9, the level of deflate
   NewRunFile(std::string path, const RunFileContent& content, int compression, CreatedFile& created);
-
-  ~NewRunFile();
-  NewRunFile(const NewRunFile&) = delete;
-  NewRunFile& operator=(const NewRunFile&) = delete;
 
   /// Writes deck, scaling, scores and the like. Not collective: one rank calls it.
   void writeSmall();
@@ -75,7 +70,6 @@ class NewRunFile {
   NewRunFile(const Communicator* comm, std::string path, const RunFileContent& content, int compression,
              CreatedFile& created);
   Hdf5Unclosed create(CreatedFile& created) const;
-  bool isShared() const; ///< by several ranks
   /// Does a part of the work that may be collective; if it fails on this rank of several, ends the job.
   void together(const std::function<void()>& work) const;
   void fill();
@@ -95,7 +89,7 @@ class NewRunFile {
   const RunFileContent& _content;
   int _compression;
   Hdf5Type _deck_type;
-  Hdf5Unclosed _file; ///< of several ranks: closed only by `close`
+  Hdf5Unclosed _file; ///< closed only by `close`: HDF5 cannot close a file in which a write has failed
   std::vector<SmallDataset> _small;
   std::vector<Hdf5Unclosed> _datasets; ///< the small ones, then the tensors
 };

@@ -157,12 +157,12 @@ TEST_CASE("A matrix without columns has no sums", "[core]") {
 }
 
 TEST_CASE("Threads share columns in whole cache lines", "[core]") {
-  CHECK(detail::columnsOfShare(64, 1) == 64);
-  CHECK(detail::columnsOfShare(64, 4) == 16);
-  CHECK(detail::columnsOfShare(64, 100) == 16);
-  CHECK(detail::columnsOfShare(700, 8) == 96);
-  CHECK(detail::columnsPerItem(space, 1, 64) == 16);
-  CHECK(detail::columnsPerItem(space, std::int64_t{1} << 40, 64) == 64);
+  CHECK(columnsOfShare(64, 1) == 64);
+  CHECK(columnsOfShare(64, 4) == 16);
+  CHECK(columnsOfShare(64, 100) == 16);
+  CHECK(columnsOfShare(700, 8) == 96);
+  CHECK(columnsPerItem(space, 1, 64) == 16);
+  CHECK(columnsPerItem(space, std::int64_t{1} << 40, 64) == 64);
 }
 
 TEST_CASE("Columns: teams come to the sums of all rows", "[core]") {

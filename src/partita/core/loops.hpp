@@ -37,6 +37,19 @@ KOKKOS_INLINE_FUNCTION auto laneSum(std::int64_t count, const Value& value) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
+/// Columns of a work item on a host if about this many items share them: as many as possible, for the
+/// hardware prefetcher, and whole cache lines of floats.
+constexpr std::int64_t columnsOfShare(std::int64_t columns, std::int64_t shares) {
+  constexpr std::int64_t cache_line = 16;
+  const std::int64_t share = (columns + shares - 1) / shares;
+  return (share + cache_line - 1) / cache_line * cache_line;
+}
+
+/// Few enough to give every thread some.
+inline std::int64_t columnsPerItem(const ExecSpace& space, std::int64_t columns, std::int64_t most) {
+  return std::min(most, columnsOfShare(columns, space.concurrency()));
+}
+
 /// Element-wise kernels. On a host back end, one work item is a range of elements whose loop the compiler
 /// vectorises; on a device, one work item is one element, so that neighbouring threads access neighbouring
 /// elements.
@@ -96,19 +109,6 @@ struct RunLoop {
 
 /// Columns that one work item sums together on a host.
 constexpr std::int64_t most_columns = 512;
-
-/// Columns of a work item on a host if about this many items share them: as many as possible, for the
-/// hardware prefetcher, and whole cache lines of floats.
-constexpr std::int64_t columnsOfShare(std::int64_t columns, std::int64_t shares) {
-  constexpr std::int64_t cache_line = 16;
-  const std::int64_t share = (columns + shares - 1) / shares;
-  return (share + cache_line - 1) / cache_line * cache_line;
-}
-
-/// Few enough to give every thread some.
-inline std::int64_t columnsPerItem(const ExecSpace& space, std::int64_t columns, std::int64_t most) {
-  return std::min(most, columnsOfShare(columns, space.concurrency()));
-}
 
 template <class Body, class Stored>
 struct ColumnSums {
@@ -221,7 +221,7 @@ void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, st
     Kokkos::parallel_for(label, detail::columnTeams<Sums>(space, columns),
                          Sums{body, rows, columns, sums, accumulate});
   } else {
-    const std::int64_t columns_per_item = detail::columnsPerItem(space, columns, detail::most_columns),
+    const std::int64_t columns_per_item = columnsPerItem(space, columns, detail::most_columns),
                        items = (columns + columns_per_item - 1) / columns_per_item;
     Kokkos::parallel_for(
         label, Range(space, 0, items),

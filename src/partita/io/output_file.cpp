@@ -39,14 +39,16 @@ void remember(const std::string& name, int file) {
     bool free = false;
     if (name.size() >= entry.name.size() || !entry.taken.compare_exchange_strong(free, true)) continue;
     std::memcpy(entry.name.data(), name.c_str(), name.size() + 1);
-    entry.complete = fstat(file, &entry.file) == 0;
+    const bool known = fstat(file, &entry.file) == 0;
+    entry.complete = known;
+    entry.taken = known;
     return;
   }
 }
 
 void forget(const std::string& name) {
   for (Unfinished& entry : unfinished) {
-    if (!entry.taken || name != entry.name.data()) continue;
+    if (!entry.complete || name != entry.name.data()) continue;
     entry.complete = false;
     entry.taken = false;
     return;

@@ -132,7 +132,19 @@ void SharedRunFile::open(const Communicator* alike, bool needs) {
   if (!needs || (alike != nullptr && alike->rank() > 0))
     _opened.reset();
   else if (_opened == nullptr)
-    _opened = std::make_unique<const RunFile>(_path);
+    openLater();
+}
+
+void SharedRunFile::openLater() {
+  _opened = std::make_unique<const RunFile>(_path);
+  const RunFacts facts = _opened->facts();
+  bool same = facts.deck == _facts.deck && facts.provenance == _facts.provenance &&
+              _opened->isCheckpoint() == _checkpoint;
+  if (same && _checkpoint) {
+    const RunProgress progress = _opened->progress();
+    same = progress.run_step == _progress->run_step && progress.elapsed_seconds == _progress->elapsed_seconds;
+  }
+  if (!same) throw UserError(_path + ": was replaced while ranks opened it");
 }
 
 void SharedRunFile::fill(std::vector<Real>& values, const std::function<void(const RunFile&)>& read) const {
@@ -164,9 +176,9 @@ int verifiersOf(const Communicator& world, const std::string& path) {
 }
 
 void verifyShare(const Communicator& world, int verifiers, const std::string& path) {
-  const int step = world.size() / verifiers; // they are on as many nodes as possible
-  const int share = world.rank() / step;
-  if (world.rank() % step == 0 && share < verifiers)
+  const auto shareOf = [&](std::int64_t rank) { return rank * verifiers / world.size(); };
+  const std::int64_t share = shareOf(world.rank()); // neighbours have the same, so verifiers are far apart
+  if (world.rank() == 0 || shareOf(world.rank() - 1) != share)
     RunFile(path).verify(static_cast<std::size_t>(share), static_cast<std::size_t>(verifiers));
 }
 

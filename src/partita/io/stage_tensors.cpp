@@ -52,16 +52,9 @@ const TensorRecord* recordOf(const StoredTensors& file, const std::string& kind,
   return found != nullptr && found->extents == tensor.extents ? found : nullptr;
 }
 
-UserError lacksParameters(const StoredTensors& file) {
-  return UserError(file.path() + ": does not contain all parameters of this network");
-}
-
-/// Throws UserError if the file has been replaced since its tensors were listed.
-void readSlices(const RunFile& file, const std::string& kind, const StageTensor& tensor, Real* values) {
-  const TensorRecord* found = recordOf(file, kind, tensor);
-  if (found == nullptr) throw lacksParameters(file);
+void readSlices(const RunFile& file, const TensorRecord& record, const StageTensor& tensor, Real* values) {
   for (const TensorSlice& slice : tensor.slices) {
-    file.read(*found, slice, values);
+    file.read(record, slice, values);
     values += slice.size();
   }
 }
@@ -81,8 +74,8 @@ std::optional<std::vector<Real>> valuesOfStage(const StoredTensors& file, const 
   std::vector<Real> values = own.values(ExecSpace());
   file.fill(values, [&](const RunFile& opened) {
     for (const StageTensor& tensor : tensors)
-      if (recordOf(file, stored, tensor) != nullptr)
-        readSlices(opened, stored, tensor, values.data() + tensor.offset);
+      if (const TensorRecord* record = recordOf(file, stored, tensor); record != nullptr)
+        readSlices(opened, *record, tensor, values.data() + tensor.offset);
   });
   return values;
 }
@@ -114,7 +107,7 @@ void readParameters(const StoredTensors& file, const std::vector<Stage*>& stages
     const StoredVector statistics(stage->statistics());
     const auto values = valuesOfStage(file, parameters_kind, *stage, stage->masters(), replica, true),
                kept = valuesOfStage(file, statistics_kind, *stage, statistics, replica, true);
-    if (!values || !kept) throw lacksParameters(file);
+    if (!values || !kept) throw UserError(file.path() + ": does not contain all parameters of this network");
     statistics.copyIn(ExecSpace(), kept->data());
     stage->setParameters(ExecSpace(), values->data());
   }

@@ -118,7 +118,7 @@ void Embedding::addTokenGradients(const ExecSpace& space, const Pass& pass, cons
     });
   } else {
     constexpr std::int64_t most_at_once = 64; // each item reads all tokens
-    const std::int64_t at_once = detail::columnsPerItem(space, _width, most_at_once),
+    const std::int64_t at_once = columnsPerItem(space, _width, most_at_once),
                        items = (_width + at_once - 1) / at_once;
     _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
       Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),

@@ -1,11 +1,9 @@
 #include "partita/comm/agree.hpp"
-#include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/schedule/operator_schedule.hpp"
-#include "partita/plan/strategy_plan.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/run_files.hpp"
 
@@ -26,17 +24,9 @@ std::string numbers(const std::vector<std::int64_t>& values) {
          (values.size() > most ? " ..." : "");
 }
 
-/// What the run trains at this position; a stage only if stages train in turns.
-std::string trained(const Position& position, const StrategySection& strategy) {
-  if (position.phase == RunPhase::recovery) return "recovery";
-  RunLength length;
-  planOf(strategy).setPhases(strategy, length);
-  return length.turns > 1 ? "training of stage " + std::to_string(position.stage + 1) : "training";
-}
-
-void showProgress(const RunProgress& progress, const StrategySection& strategy) {
+void showProgress(const RunProgress& progress, const std::string& deck) {
   const Position& position = progress.position;
-  Log::info("  step " + std::to_string(progress.run_step) + " of the run: " + trained(position, strategy) +
+  Log::info("  step " + std::to_string(progress.run_step) + " of the run: " + describePhase(position, deck) +
             ", step " + std::to_string(position.step) + " (epoch " +
             std::to_string(position.step / progress.per_epoch) + ", batch " +
             std::to_string(position.step % progress.per_epoch) + " of " + std::to_string(progress.per_epoch) +
@@ -58,7 +48,7 @@ void showFile(const std::string& path) {
   const RunFacts facts = file.facts();
   Log::info(file.path() + ": " + (file.isCheckpoint() ? "checkpoint" : "parameters of a trained network") +
             ", complete, all checksums correct\n\n" + facts.deck);
-  if (file.isCheckpoint()) showProgress(file.progress(), parseDeck(facts.deck, file.path()).strategy);
+  if (file.isCheckpoint()) showProgress(file.progress(), facts.deck);
   Log::info("  samples of " + joined(facts.shape, " x ") + " values, " + counted(facts.classes, "class"));
   if (!facts.label_values.empty()) Log::info("  labels in the data files: " + numbers(facts.label_values));
   std::int64_t network = 0, heads = 0;

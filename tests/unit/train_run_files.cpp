@@ -175,4 +175,15 @@ TEST_CASE("Decks are found in parameters and checkpoints, but not in damaged one
   CHECK(decks[1].text == "# the first\n");
 }
 
+TEST_CASE("The stage of a position is named only where stages train in turns", "[train]") {
+  const std::string head =
+      "[network]\nlayers = [{type = \"dense\", units = 8}, {type = \"dense\"}]\n[strategy]\n";
+  const std::string stages = "stages = 2\ncuts = [1]\nkind = \"sil\"\ninput = ";
+  const Position second{RunPhase::training, 1, 5};
+  CHECK(describePhase(second, head + stages + "\"frozen\"\n") == "training of stage 2");
+  CHECK(describePhase(second, head + stages + "\"relay\"\n") == "training");
+  CHECK(describePhase(second, head + stages + "\"of an earlier version\"\n") == "training");
+  CHECK(describePhase({RunPhase::recovery, 0, 5}, head) == "recovery");
+}
+
 } // namespace partita::test::train_run_files

@@ -1,10 +1,12 @@
 #include "partita/train/run_files.hpp"
 
+#include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/train/own_files.hpp"
 #include "partita/train/run_leftovers.hpp"
 
@@ -150,6 +152,18 @@ std::string parameterFileOf(const std::string& path) {
 std::string describeSource(const std::string& path, const std::optional<RunProgress>& progress) {
   const std::string what = "reading " + path;
   return progress ? what + ": checkpoint at step " + std::to_string(progress->run_step) : what;
+}
+
+std::string describePhase(const Position& position, const std::string& deck) {
+  if (position.phase == RunPhase::recovery) return "recovery";
+  RunLength length;
+  try {
+    const StrategySection strategy = parseDeck(deck, "").strategy;
+    planOf(strategy).setPhases(strategy, length);
+  } catch (const UserError&) {
+    return "training";
+  }
+  return length.turns > 1 ? "training of stage " + std::to_string(position.stage + 1) : "training";
 }
 
 namespace {

@@ -7,6 +7,7 @@
 
 namespace partita {
 
+struct Position;
 struct RunProgress;
 
 /// The files that a run leaves in its directory, by name and content (docs/run-directory.md).
@@ -47,6 +48,9 @@ std::vector<StoredDeck> storedDecks(const std::string& run_directory, const std:
 std::string parameterFileOf(const std::string& path);
 /// "reading PATH", and of a checkpoint the step of the run.
 std::string describeSource(const std::string& path, const std::optional<RunProgress>& progress);
+/// What a run of this deck trains at the position. Stages are named only if they train in turns, which is not
+/// known if this version refuses the deck.
+std::string describePhase(const Position& position, const std::string& deck);
 /// All files of the run that `path` names (its directory or one of its files), which a command that reads the
 /// run must not overwrite.
 std::vector<std::string> filesOfRun(const std::string& path);

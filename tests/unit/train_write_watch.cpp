@@ -1,3 +1,4 @@
+#include "partita/comm/agree.hpp"
 #include "partita/io/write_progress.hpp"
 #include "partita/train/write_watch.hpp"
 
@@ -6,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -82,6 +85,30 @@ TEST_CASE("A file that is not there yet may stall, but not without patience", "[
   CHECK_FALSE(watch.stallsWithin(static_cast<int>(patience), nothing));
   CHECK(watch.stallsWithin(30, nothing));
   CHECK_FALSE(endless.stallsWithin(30, nothing));
+}
+
+TEST_CASE("An agreed error of a watched thread is counted in the thread that gets it", "[train]") {
+  const auto fails = [](const std::function<void()>& work) { doWatched("file.h5", 0, true, work); };
+  for (const bool by_system : {true, false}) {
+    try {
+      fails([&] { throw AgreedError({"one", "two"}, by_system); });
+      FAIL_CHECK("no error");
+    } catch (const AgreedError& error) {
+      CHECK(AgreedError::underWay());
+      CHECK(error.messages() == std::vector<std::string>{"one", "two"});
+      CHECK(error.bySystem() == by_system);
+    }
+    CHECK_FALSE(AgreedError::underWay());
+  }
+  try {
+    throw AgreedError({"later"});
+  } catch (const AgreedError&) {
+    CHECK(AgreedError::underWay());
+  }
+  CHECK_THROWS_WITH(fails([] { throw std::runtime_error("of another kind"); }), "of another kind");
+  int runs = 0;
+  fails([&] { ++runs; });
+  CHECK(runs == 1);
 }
 
 } // namespace partita::test::train_write_watch

@@ -1,10 +1,15 @@
 #include "partita/train/write_watch.hpp"
 
+#include "partita/comm/agree.hpp"
+#include "partita/comm/loss_watch.hpp"
 #include "partita/comm/wait.hpp"
+#include "partita/core/error.hpp"
 #include "partita/io/write_progress.hpp"
 
+#include <exception>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 namespace partita {
 
@@ -62,6 +67,47 @@ bool WriteWatch::stalled() {
   const double begin = now();
   while (_file->busy && now() - begin < _between) idleBriefly();
   return secondsWithoutProgress() > _patience;
+}
+
+namespace {
+
+/// How work in another thread ended.
+struct WatchedWork {
+  std::atomic<bool> done{false};
+  std::exception_ptr failure;
+  std::vector<std::string> messages; ///< of an AgreedError, which each thread counts for itself
+  bool by_system = false;
+  LossWatch::Together together;
+
+  void run(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const AgreedError& error) {
+      messages = error.messages();
+      by_system = error.bySystem();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    done = true;
+  }
+};
+
+} // namespace
+
+void doWatched(const std::string& path, std::int64_t patience, bool threaded,
+               const std::function<void()>& work) {
+  BackgroundThread thread(threaded);
+  const auto watched = std::make_shared<WatchedWork>();
+  thread.submit([watched, work] { watched->run(work); });
+  WriteWatch watch(path + ".partial", patience);
+  while (!watched->done) {
+    idleBriefly();
+    if (watch.stalled())
+      throw RunError(path + ": was not written within " + std::to_string(patience) + " s (run/watchdog)");
+  }
+  thread.finish();
+  if (!watched->messages.empty()) throw AgreedError(watched->messages, watched->by_system);
+  if (watched->failure != nullptr) std::rethrow_exception(watched->failure);
 }
 
 } // namespace partita

@@ -40,4 +40,10 @@ class WriteWatch {
   double _moved = 0.0, _looked = 0.0; ///< s
 };
 
+/// Runs collective work on a file, in a thread if `threaded`, so that this thread notices a file system that
+/// hangs. Throws what `work` throws, and RunError if the writing of PATH.partial makes no progress for
+/// `patience` seconds (0: never).
+void doWatched(const std::string& path, std::int64_t patience, bool threaded,
+               const std::function<void()>& work);
+
 } // namespace partita

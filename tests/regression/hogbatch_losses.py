@@ -183,14 +183,19 @@ class Losses(hogbatch.RunOfWorkers):
 
     def test_continued_run(self):
         """Checkpoints after a loss are like any other: they continue with any number of workers."""
-        with self.job("run/epochs=100000", "data/samples=601") as job:
+        elsewhere = self.folder / "run" / "checkpoints" / "step-000000001.h5"  # somebody puts it there during the run
+        with self.job("run/epochs=100000", "data/samples=601", "checkpoint/keep=1") as job:
             ranks = job.all_ranks()
             job.until(lambda: "step" in job.said(), "training")
+            elsewhere.parent.mkdir(exist_ok=True)
+            elsewhere.write_text("of somebody")
             job.signal(signal.SIGKILL, [ranks[2]])
             job.until(lambda: "samples/s" in job.said().partition("continuing with 2 workers")[2], "steps of the others")
             left = [ranks[0], ranks[1], ranks[3]]
             job.signal(signal.SIGTERM, left)
             self.assertIn("stopped (SIGTERM)", job.finish().stdout)
+        self.assertEqual(elsewhere.read_text(), "of somebody")
+        elsewhere.unlink()
         epochs = max(checkpoints(self.folder / "run")) // 15 + 2
         train(self.folder / "run", self.deck, *TOLERATES, f"run/epochs={epochs}", "data/samples=601", "-r", "latest",
               ranks=3)

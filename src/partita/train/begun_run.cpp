@@ -53,8 +53,13 @@ BegunRun::BegunRun(const ExecSpace& space, const Communicator& world, const RunC
   for (const auto& local : setup.stages)
     if (goes_on) local->stage.setParameters(space, continued.state.parameters.data());
   checkDirectory(world, directory);
-  if (!continued.prepared)
+  if (!continued.prepared) {
     continued.file = directory.prepare(world, writeDeck(continued.deck), start, takenOver());
+    if (directory.exists() && world.rank() == 0)
+      failureOf([&] { // those that cannot be listed stay
+        for (const std::string& path : checkpointsIn(directory.path())) continued.checkpoints->add(path);
+      });
+  }
   continued.prepared = true;
   if (world.rank() == 0 || goes_on) setup.grid.traffic = restart.traffic();
 }

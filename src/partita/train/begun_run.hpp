@@ -3,6 +3,7 @@
 #include "partita/core/provenance.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/strategy/run_context.hpp"
+#include "partita/train/checkpoint_job.hpp"
 #include "partita/train/forecast.hpp"
 #include "partita/train/restart.hpp"
 #include "partita/train/run_directory.hpp"
@@ -21,6 +22,7 @@ struct Continued {
   MeetingState state = {};
   bool prepared = false; ///< the run directory
   std::string file = {}; ///< to begin from, by its name in the prepared directory
+  std::shared_ptr<OwnCheckpoints> checkpoints = std::make_shared<OwnCheckpoints>(); ///< on rank 0
 };
 
 /// A run that is ready to train: its plans and stages, where it begins, and a run directory that is prepared

@@ -29,19 +29,15 @@ void reportRemoved(const std::vector<std::string>& removed, std::int64_t keep) {
 
 } // namespace
 
-Checkpointer::Checkpointer(CheckpointedRun run, bool background)
+Checkpointer::Checkpointer(CheckpointedRun run, std::shared_ptr<OwnCheckpoints> own, bool background)
     : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
       _snapshot(_run, background && _run.directory.exists() && !planOf(_run.config.strategy).atOwnPace()),
       _represents(_run.grid.replica() == 0 ||
                   planOf(_run.config.strategy).replicasDiffer(_run.config.strategy)),
-      _thread(background && _run.directory.exists()), _hook([this] { poll(); }) {
+      _own(std::move(own)), _thread(background && _run.directory.exists()), _hook([this] { poll(); }) {
   _largest_anywhere = _comm->maximum(static_cast<std::int64_t>(_snapshot.size()));
   _everywhere = _comm->total(_represents ? static_cast<std::int64_t>(_snapshot.size()) : 0);
   if (_run.directory.exists() && _run.config.checkpoint.every > 0) _snapshot.allocate();
-  if (_run.directory.exists() && _run.grid.world().rank() == 0)
-    failureOf([&] { // those that cannot be listed stay
-      for (const std::string& path : checkpointsIn(_run.directory.path())) _own->add(path);
-    });
 }
 
 void Checkpointer::take(const ExecSpace& space, const Position& position,

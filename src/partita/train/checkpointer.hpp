@@ -14,8 +14,9 @@ namespace partita {
 /// disk; then older ones of the run beyond `checkpoint/keep` are deleted.
 class Checkpointer {
  public:
-  /// `background`: write in a separate thread, which MPI must allow. Collective.
-  Checkpointer(CheckpointedRun run, bool background);
+  /// `background`: write in a separate thread, which MPI must allow. `own`: on rank 0, what the run may
+  /// remove. Collective.
+  Checkpointer(CheckpointedRun run, std::shared_ptr<OwnCheckpoints> own, bool background);
   ~Checkpointer() { waitForName(); }
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -60,7 +61,7 @@ class Checkpointer {
   RunSnapshot _snapshot;
   bool _represents; ///< is this replica the only one with its values, or the first of those that share them?
   std::shared_ptr<CheckpointJob> _job; ///< under way
-  const std::shared_ptr<OwnCheckpoints> _own = std::make_shared<OwnCheckpoints>();
+  const std::shared_ptr<OwnCheckpoints> _own;
   std::vector<double> _numbers; ///< of the strategy
   std::string _partial;         ///< file of the last checkpoint, until rank 0 names it
   bool _failed = false;

@@ -104,14 +104,14 @@ std::unique_ptr<Monitor> makeMonitor(const Communicator& world, const BegunRun& 
 /// What works beside the strategy while it trains. A part uses those before it, so they end in the opposite
 /// order: the last checkpoint is written before the mailbox ends.
 struct TrainingParts {
-  /// `deck`: for all ranks of the beginning. Collective.
-  TrainingParts(const Communicator& world, BegunRun& run, const RunConfig& deck,
+  /// Collective.
+  TrainingParts(const Communicator& world, BegunRun& run, const Continued& continued,
                 const RunDirectory& directory, std::int64_t time_limit)
       : mailbox(world), monitor(makeMonitor(world, run, mailbox, directory)), clock(run.restart.spent()),
-        facts(factsOf(world, deck, run.setup.plans.sets, run.provenance)),
+        facts(factsOf(world, continued.deck, run.setup.plans.sets, run.provenance)),
         checkpointer({run.setup.config, run.setup.plans.partition, run.setup.grid, run.setup.stages,
                       run.length, clock, *monitor, directory, facts, run.samples()},
-                     MpiEnvironment::threadsMayCall()),
+                     continued.checkpoints, MpiEnvironment::threadsMayCall()),
         control(run.setup.grid, run.setup.config, run.length, run.restart, directory, checkpointer, mailbox,
                 time_limit) {
     if (run.setup.config.run.trace > 0) trace = std::make_unique<ScheduleTrace>(run.setup.grid);
@@ -228,7 +228,7 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
                 const RunDirectory& directory, const RunOptions& options, const Banner& banner,
                 Continued& continued) {
   BegunRun run(space, world, deck, directory, options.start, banner.provenance, continued);
-  TrainingParts parts(world, run, continued.deck, directory, options.time_limit_seconds);
+  TrainingParts parts(world, run, continued, directory, options.time_limit_seconds);
   const RunContext context = contextOf(run, parts, directory, continued);
   const std::int64_t steps = run.length.total() - run.firstStep();
   const double before = parts.clock.times().training;

@@ -3,9 +3,11 @@
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <set>
+#include <stdexcept>
 
 #include "support/catch.hpp"
 #include "support/source_directory.hpp"
@@ -33,6 +35,21 @@ TEST_CASE("Every kind of strategy has a plan of its own", "[plan]") {
     plans.insert(&planOf(static_cast<StrategyKind>(kind)));
   CHECK(plans.size() == namesOf<StrategyKind>().size());
   CHECK_THROWS(planOf(static_cast<StrategyKind>(namesOf<StrategyKind>().size())));
+}
+
+TEST_CASE("Only stages with a loss of their own have labels", "[plan]") {
+  for (const std::string& kind : namesOf<StrategyKind>()) {
+    INFO(kind);
+    const StrategySection strategy =
+        deckWith({"strategy/kind=" + kind, "optimiser/kind=sgd", "optimiser/momentum=0"}).strategy;
+    if (planOf(strategy).gradientsCross()) {
+      CHECK_THROWS_AS(comparesWithLabels(strategy), std::logic_error);
+      CHECK_THROWS_AS(labelsOf(strategy, 8, 4), std::logic_error);
+    } else {
+      CHECK(comparesWithLabels(strategy));
+      CHECK(labelsOf(strategy, 8, 4).kind == LabelKind::orthogonal);
+    }
+  }
 }
 
 TEST_CASE("A plan forgets what has no effect under it, once and for all", "[plan]") {

@@ -10,6 +10,7 @@
 #include "partita/plan/strategies/table.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace partita {
 
@@ -23,7 +24,16 @@ bool startsWithLabels(const SilSection& sil) {
   return sil.input != StageInput::free && sil.loss == StageLoss::prototype;
 }
 
+namespace {
+
+void requireOwnLosses(const StrategySection& strategy) {
+  if (planOf(strategy).gradientsCross()) throw std::logic_error("stages without a loss of their own");
+}
+
+} // namespace
+
 bool comparesWithLabels(const StrategySection& strategy) {
+  requireOwnLosses(strategy);
   return strategy.sil.loss == StageLoss::prototype;
 }
 
@@ -44,6 +54,7 @@ LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t clas
 }
 
 LabelChoice labelsOf(const StrategySection& strategy, std::int64_t width, std::int64_t classes) {
+  requireOwnLosses(strategy);
   const SilSection& sil = strategy.sil;
   return {labelKind(sil, width, classes), sil.kappa, sil.temperature};
 }

@@ -11,7 +11,7 @@ bool mixesLabels(const SilSection& sil);
 bool startsWithLabels(const SilSection& sil);
 
 /// Do stages learn to tell classes apart by their products with the labels? Otherwise their outputs approach
-/// the labels. Only for stages with a loss of their own.
+/// the labels. Throws std::logic_error if stages have no loss of their own.
 bool comparesWithLabels(const StrategySection& strategy);
 
 /// The name in checkpoints of the parameters that a stage has sent last.
@@ -20,7 +20,7 @@ std::string keptStateOf(ParameterCopy::Kind kind);
 /// The kind of the labels of a cut of `width` units; if they learn, the kind of their initial values.
 LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes);
 
-/// The labels of such a cut. Only for stages with a loss of their own.
+/// The labels of such a cut. Throws std::logic_error if stages have no loss of their own.
 struct LabelChoice {
   LabelKind kind;
   double kappa, temperature;

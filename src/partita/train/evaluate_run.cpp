@@ -237,8 +237,7 @@ Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& worl
 }
 
 /// Replicas read the parameters together. Collective.
-void readNetwork(const Communicator& world, const std::string& path, const Setup& setup) {
-  SharedRunFile file(world, path);
+void readNetwork(const Communicator& world, SharedRunFile& file, const Setup& setup) {
   collectively(world, [&] {
     checkParameters(file, setup.plans.partition, true);
     file.open(&setup.grid.peers(), setup.grid.ownsStages());
@@ -253,17 +252,15 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   const ExecSpace space;
   showBanner(space, world, command_line);
   Evaluated source;
-  {
-    const SharedRunFile opened(world, fileOf(request, world));
-    collectively(world, [&] { source = evaluatedOf(request, world, opened); });
-  }
+  SharedRunFile file(world, fileOf(request, world));
+  collectively(world, [&] { source = evaluatedOf(request, world, file); });
   const RunFacts& facts = source.facts;
   Setup setup(world, source.deck, trainedInput(facts));
   const int all = setup.grid.plan().stages, stages = request.stages > 0 ? request.stages : all;
   collectively(world, [&] { checkStageCount(setup.config, all, stages); });
   showMessagePaths(setup.grid);
   verifyTogether(world, source.file);
-  readNetwork(world, source.file, setup);
+  readNetwork(world, file, setup);
   collectively(world, [&] { checkExitWeights(facts, setup.config, all, stages, source.file); });
   for (const auto& local : setup.stages)
     if (joinedForm(setup.config.strategy).fits_exits && !facts.exit_weights.empty())

@@ -231,11 +231,13 @@ TEST_CASE("A worker is not late because the whole job was suspended", "[hogbatch
   CHECK(after > 8.0 * between_looks);
   CHECK(after < 5.0);                                     // the shortest time after which a worker is late
   CHECK(waitedAfter(40) == after + 40.0 * between_looks); // a worker that hangs is noticed nevertheless
+  CHECK(orders.secondsToEnd() == orders.waited(0));       // before its first answer
   constexpr double batch = 5.0;
   orders.answered(0, batch);
   CHECK(orders[0].longest == batch);
+  orders.end(0);
   CHECK(orders.secondsToEnd() == batch);
-  orders.give(0, *dispatcher.next(0, 10), WorkOrder());
+  for (int i = 0; i < 2; ++i) orders.give(0, *dispatcher.next(0, 10), WorkOrder()); // not sent yet
   CHECK(orders.secondsToEnd() == 2.0 * batch);
   orders.answered(0, 1000.0 + batch); // this one was suspended
   CHECK(orders[0].longest == orders.waited(0));

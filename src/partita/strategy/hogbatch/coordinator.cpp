@@ -101,7 +101,7 @@ double Coordinator::secondsLeft() const {
 }
 
 /// How many orders the worker should have. With `tolerate` only one, because an order to apply follows it.
-std::size_t Coordinator::ordersOf(std::size_t worker) const {
+std::size_t Coordinator::ordersOf(std::size_t worker) {
   const WorkerOrders& own = _orders[worker];
   if (!mayHandOut() || own.late || own.failed) return 0;
   if (_section.tolerate) return 1;

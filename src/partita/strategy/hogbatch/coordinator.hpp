@@ -50,7 +50,7 @@ class Coordinator {
   void handOut();
   void handOut(std::size_t worker);
   double secondsLeft() const;
-  std::size_t ordersOf(std::size_t worker) const;
+  std::size_t ordersOf(std::size_t worker);
   bool giveNext(std::size_t worker);
   void beginStep();
   std::vector<WorkResult> receive(std::size_t& worker);

@@ -55,11 +55,14 @@ void OrderBook::answered(std::size_t worker, double seconds) {
   longest = std::max(0.9 * longest, std::min(seconds, waited(worker)));
 }
 
-double OrderBook::secondsToEnd() const {
+double OrderBook::secondsToEnd() {
   double seconds = 0.0;
-  for (const WorkerOrders& worker : _workers) {
+  for (std::size_t i = 0; i < _workers.size(); ++i) {
+    const WorkerOrders& worker = _workers[i];
+    if (worker.failed) continue;
     const auto orders = static_cast<double>(std::max<std::size_t>(1, worker.orders.size()));
-    if (!worker.failed) seconds = std::max(seconds, orders * worker.longest);
+    const bool works = worker.orders.size() > worker.unsent.size();
+    seconds = std::max({seconds, orders * worker.longest, works ? waited(i) : 0.0});
   }
   return seconds;
 }

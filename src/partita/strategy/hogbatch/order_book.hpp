@@ -70,8 +70,8 @@ class OrderBook {
   /// order, a suspension hardly counts. Slow batches are gradually forgotten.
   void answered(std::size_t worker, double seconds);
   /// Seconds until all orders are carried out, if each takes as long as the longest recent one of its worker,
-  /// and every worker has one.
-  double secondsToEnd() const;
+  /// and every worker has one; or as long as a worker has taken so far, if that is more.
+  double secondsToEnd();
   /// Completes the result of an order to apply with the result of its gradient.
   WorkResult applied(std::size_t worker, const WorkResult& result);
   /// The worker has finished its oldest batch.

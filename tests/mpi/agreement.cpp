@@ -198,6 +198,10 @@ TEST_CASE("The slowest rank is no slower because the whole job was suspended", "
   const std::chrono::seconds moment(1), suspended(36000);
   const bool knows = everyone().rank() == 0 && everyone().size() > 1;
   walk(10, moment);
+  const double slowest = pace.secondsOfSlowest();
+  now += moment * 30;
+  pace.rested(30.0);
+  CHECK(pace.secondsOfSlowest() == slowest);
   now += suspended;
   if (knows) {
     CHECK(pace.secondsOfSlowest() > 0.0);

@@ -8,7 +8,9 @@ namespace {
 
 /// A run of ten epochs of 100 steps, with a clock that is set by hand.
 struct Walk {
-  explicit Walk(std::int64_t evaluate_every) : reserve(length, {}, evaluate_every, [this] { return now; }) {}
+  explicit Walk(std::int64_t evaluate_every, const Position& start = {}, int turns = 1)
+      : length{1000, 100, 12800, 0, turns}, position(start),
+        reserve(length, start, evaluate_every, [this] { return now; }) {}
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
 
@@ -25,11 +27,12 @@ struct Walk {
     return reserve.seconds(0.0);
   }
   void evaluate(double seconds) {
+    reserve.evaluates(0.0);
     wait(seconds);
     reserve.evaluated(seconds);
   }
 
-  RunLength length{1000, 100, 12800, 0, 1};
+  RunLength length;
   Clock::time_point now{};
   Position position;
   TimeReserve reserve;
@@ -47,6 +50,48 @@ TEST_CASE("A run reserves the time of an evaluation only shortly before it", "[t
   CHECK(run.at(190) == Approx(3.0));
   CHECK(run.at(197) == Approx(303.0));
   CHECK(run.reserve.seconds(10.0) == Approx(330.0)); // the slowest rank takes as long for a step
+}
+
+TEST_CASE("What is left of an evaluation counts once, and is no step", "[train]") {
+  Walk run(1);
+  run.at(100);
+  run.evaluate(300.0);
+  run.at(200);
+  run.reserve.evaluates(0.0);
+  CHECK(run.reserve.seconds(0.0) == Approx(303.0));
+  run.wait(100.0);
+  CHECK(run.reserve.seconds(100.0) == Approx(203.0)); // the slowest rank evaluates as well
+  run.wait(250.0);
+  CHECK(run.reserve.seconds(0.0) == Approx(3.0));
+  run.reserve.evaluated(350.0);
+  CHECK(run.at(201) == Approx(3.0));
+  run.reserve.evaluates(10.0);
+  CHECK(run.reserve.seconds(0.0) == Approx(30.0 + 350.0)); // as slow as it was before
+}
+
+TEST_CASE("A first step that goes on counts with all of its time", "[train]") {
+  Walk run(1);
+  CHECK(run.reserve.seconds(0.0) == Approx(0.75)); // three times the shortest gap
+  run.wait(200.0);
+  CHECK(run.reserve.seconds(0.0) == Approx(600.0));
+}
+
+TEST_CASE("A run that continues within an epoch knows when the next evaluation comes", "[train]") {
+  Walk run(1, {RunPhase::training, 0, 150});
+  run.at(200);
+  run.evaluate(300.0);
+  CHECK(run.at(290) == Approx(3.0));
+  CHECK(run.at(297) == Approx(303.0));
+}
+
+TEST_CASE("Stages in turns are each followed by an evaluation", "[train]") {
+  Walk run(0, {RunPhase::training, 1, 990}, 3);
+  CHECK(run.at(1000) == Approx(3.0));
+  run.evaluate(20.0);
+  run.position = {RunPhase::training, 2, 0};
+  CHECK(run.at(1) == Approx(3.0));
+  CHECK(run.at(990) == Approx(3.0));
+  CHECK(run.at(998) == Approx(23.0));
 }
 
 TEST_CASE("The last step of a run is followed by an evaluation", "[train]") {

@@ -211,6 +211,7 @@ void Evaluator::afterStep(const ExecSpace& space, const Position& position, int 
   _context.grid.world().barrier(); // time that a fast rank waits belongs to training
   const UncountedWaits uncounted;
   const auto start = Clock::now();
+  _context.control.evaluates();
   const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
   Evaluation result =
       evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);

@@ -26,12 +26,15 @@ class StepControl {
   }
 
   /// For ranks at their own pace, at any time: should all of them come together soon and call `afterStep`?
-  /// Only the position of rank 0 counts. They would come together in about `seconds`.
-  virtual bool wantsMeeting(const Position& position, double seconds) {
-    (void)position, (void)seconds;
+  /// Only the positions of rank 0 count: where the run is, and where it will be after the steps that are
+  /// handed out. They would come together in about `seconds`.
+  virtual bool wantsMeeting(const Position& position, const Position& soon, double seconds) {
+    (void)position, (void)soon, (void)seconds;
     return false;
   }
-  /// An evaluation between two steps has taken these seconds.
+  /// All ranks begin an evaluation between two steps.
+  virtual void evaluates() {}
+  /// It has taken these seconds.
   virtual void evaluated(double seconds) { (void)seconds; }
   /// Numbers of the strategy that the checkpoint of the next `afterStep` keeps, summed over all ranks. Every
   /// rank passes the same number of them.

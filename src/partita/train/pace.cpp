@@ -60,6 +60,11 @@ void Pace::sendBound() {
     if (rank != 0) _mailbox.send(rank, Tag::pace, _bound);
 }
 
+void Pace::rested(double seconds) {
+  const auto rest = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  _bound_sent_at = std::min(_now(), _bound_sent_at + rest); // which may have been sent meanwhile
+}
+
 double Pace::secondsOfSlowest() const {
   return _walks ? std::max(_interval.last(), _interval.counted(secondsSince(_bound_sent_at))) : 0.0;
 }

@@ -32,6 +32,9 @@ class Pace {
   /// Sends and receives what is due. To be called after each poll of the mailbox.
   void look();
 
+  /// No rank has stepped for these seconds, for another reason than its speed.
+  void rested(double seconds);
+
   /// On rank 0: seconds that the slowest took between two changes of its step; 0: no bound has been sent. A
   /// suspension of the job hardly counts.
   double secondsOfSlowest() const;

@@ -61,12 +61,16 @@ bool RunControl::checkpointDue(std::int64_t run_step) const {
 
 /// Between meetings, which may be far apart, this is the only call: a checkpoint that is written gets its
 /// name.
-bool RunControl::wantsMeeting(const Position& position, double seconds) {
+bool RunControl::wantsMeeting(const Position& position, const Position& soon, double seconds) {
   _checkpointer.poll();
   _reserve.passed(position, seconds);
   _own.add(newWishes());
-  const std::int64_t run_step = _length.runStep(position);
-  return _own.any() || (_directory.exists() && checkpointDue(run_step));
+  return _own.any() || (_directory.exists() && checkpointDue(_length.runStep(soon)));
+}
+
+void RunControl::evaluated(double seconds) {
+  _reserve.evaluated(seconds);
+  _pace.rested(seconds);
 }
 
 /// All ranks do what any rank wishes.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace partita {
@@ -37,22 +38,36 @@ class TimeReserve {
     _measured = _now();
   }
 
-  /// An evaluation has just taken these seconds; they belong to no step.
+  /// An evaluation of all ranks begins, which belongs to no step. `slowest`: see `seconds`.
+  void evaluates(double slowest) {
+    _evaluates_since = _now();
+    _slowest_before = slowest;
+  }
+
+  /// It has taken these seconds.
   void evaluated(double seconds) {
+    _evaluates_since.reset();
     _evaluation.measured(seconds);
     _measured += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   }
 
   /// `slowest`: what the slowest rank needs for its steps between two messages.
   double seconds(double slowest) const {
+    if (_evaluates_since)
+      return untilMeeting(std::max(_gap.last(), _slowest_before)) +
+             std::max(0.0, _evaluation.last() - secondsBetween(*_evaluates_since, _now()));
     const double own = std::max(_gap.last(), _gap.counted(secondsBetween(_measured, _now())));
-    const double wait = std::max(3.0 * std::max({shortest_gap, own, slowest}), 1.5 * _until_meeting);
+    const double wait = untilMeeting(std::max(own, slowest));
     const double steps = static_cast<double>(_steps) / std::max(shortest_gap, _gap.last()) * wait;
     const bool evaluates = static_cast<double>(stepsToEvaluation()) <= steps + 1.0;
     return wait + (evaluates ? _evaluation.last() : 0.0);
   }
 
  private:
+  /// `step`: seconds of the slowest rank.
+  double untilMeeting(double step) const {
+    return std::max(3.0 * std::max(shortest_gap, step), 1.5 * _until_meeting);
+  }
   /// Those that the position still has to take; the evaluation at the position itself is over.
   std::int64_t stepsToEvaluation() const {
     const std::int64_t step = _position.step,
@@ -71,6 +86,8 @@ class TimeReserve {
   UsualTime _gap; ///< duration of as many steps as take a quarter of a second, at least one
   std::int64_t _steps = 1;
   UsualTime _evaluation;
+  std::optional<Clock::time_point> _evaluates_since; ///< none: no evaluation is going on
+  double _slowest_before = 0.0;                      ///< see `seconds`, when it began
   double _until_meeting = 0.0;
 };
 

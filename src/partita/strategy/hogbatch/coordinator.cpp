@@ -106,9 +106,10 @@ std::size_t Coordinator::ordersOf(std::size_t worker) {
   if (!mayHandOut() || own.late || own.failed) return 0;
   if (_section.tolerate) return 1;
   const std::size_t orders = batchesAtOnce(own.last, secondsLeft());
-  const Position soon{RunPhase::training, 0, _progress.step(_state.epoch, handedOut())};
+  const Position now{RunPhase::training, 0, step()},
+      soon{RunPhase::training, 0, _progress.step(_state.epoch, handedOut())};
   // Before a meeting, none in advance.
-  return _context.control.wantsMeeting(soon, _orders.secondsToEnd()) ? 1 : orders;
+  return _context.control.wantsMeeting(now, soon, _orders.secondsToEnd()) ? 1 : orders;
 }
 
 void Coordinator::handOut(std::size_t worker) {
@@ -249,8 +250,8 @@ void Coordinator::look(bool more) {
   const std::int64_t now = _looked_at = step();
   report(now, false);
   if (more) return;
-  _meeting_wanted =
-      _meeting_wanted || _context.control.wantsMeeting({RunPhase::training, 0, now}, _orders.secondsToEnd());
+  const Position at{RunPhase::training, 0, now};
+  _meeting_wanted = _meeting_wanted || _context.control.wantsMeeting(at, at, _orders.secondsToEnd());
 }
 
 /// Writes a row if one is due. `last`: the run ends here. Workers check only losses, which can stay finite:

@@ -84,7 +84,7 @@ WorkOrder Worker::workUntilMeeting(const ExecSpace& space) {
     result.number = order.number;
     result.seconds = secondsSince(begin);
     result.waited = secondsWaited() - waited;
-    result.wants_meeting = _context.control.wantsMeeting({RunPhase::training, 0, 0}, 0.0);
+    result.wants_meeting = _context.control.wantsMeeting({}, {}, 0.0);
     answer(result);
   }
 }

@@ -119,8 +119,8 @@ std::string scratchOf(const TrainArguments& arguments, const TrainPlan& plan) {
 /// effect.
 void warnOfUnused(const std::vector<std::string>& overrides, StrategyKind kind) {
   for (const std::string& key : withoutEffect(overrides, kind))
-    Log::warning("strategy/" + key + " on the command line has no effect with strategy/kind '" +
-                 nameOf(kind) + "'");
+    Log::warnOnce("strategy/" + key + " on the command line has no effect with strategy/kind '" +
+                  nameOf(kind) + "'");
 }
 
 /// Refuses files that have no place without a run directory.

@@ -85,7 +85,8 @@ class Decks(support.RunTest):
     def test_overrides_without_effect(self):
         key = "strategy/warmup_steps"
         for kind in ("sil", "pipeline", "local-sgd"):
-            result = run("train", DECKS / "demo.toml", f"strategy/kind={kind}", f"{key}=500", "-n", "--ranks", 2)
+            result = run("train", DECKS / "demo.toml", f"strategy/kind={kind}", f"{key}=400", f"{key}=500", "-n",
+                         "--ranks", 2)
             self.assertDone(result)
             said = [f"warning: {key} on the command line has no effect with strategy/kind '{kind}'"]
             self.assertEqual([line for line in support.complaints(result) if key in line],

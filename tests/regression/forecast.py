@@ -135,14 +135,19 @@ class Forecasts(support.RunTest):
 
     def test_the_end_of_frozen_stages_is_no_evidence(self):
         cluster = self.write("cluster.toml", CLUSTER)
-        keys = (*KEYS["frozen"], f"run/cluster={cluster}", "run/epochs=1", "checkpoint/every=5", "checkpoint/keep=9")
-        whole, rest = self.folder / "whole", self.folder / "rest"
-        for folder in (whole, rest):
-            more = ("-r", max(support.checkpoints(whole).items())[1]) if folder == rest else ()
-            result = run("train", self.deck, *keys, "-d", folder, *more)
-            self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("measured", summary_of(whole))
-        self.assertNotIn("measured", summary_of(rest))
+        for name, measures in (("frozen", False), ("relay", True)):
+            with self.subTest(name):
+                keys = (*KEYS[name], f"run/cluster={cluster}", "run/epochs=1", "checkpoint/every=5", "checkpoint/keep=9")
+                whole, rest = self.folder / f"{name}-whole", self.folder / f"{name}-rest"
+                result = run("train", self.deck, *keys, "-d", whole)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("measured", summary_of(whole))
+                kept = support.checkpoints(whole)
+                middle = sorted(kept)[len(kept) // 2]
+                self.assertLess(middle, max(kept))  # steps are left
+                result = run("train", self.deck, *keys, "-d", rest, "-r", kept[middle])
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual("measured" in summary_of(rest), measures)
 
     def test_refusals(self):
         for ranks in (1, 2):

@@ -17,8 +17,7 @@ Section describeRun(RunSection& run) {
               "epochs between evaluations; 0: only at the end");
   section.add("trace", &run.trace, within(0, 1e6), "steps",
               "joint, pipeline, local-sgd, recovery: number of steps at the start whose operations are "
-              "written to trace.json in "
-              "the run directory");
+              "written to trace.json in the run directory");
   section.add(
       "decisions", &run.decisions,
       "hogbatch: write decisions.csv, from which `partita train --replay` repeats the run bit for bit "

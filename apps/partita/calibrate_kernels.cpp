@@ -12,6 +12,7 @@
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/stage_maker.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -136,9 +137,13 @@ void KernelTimer::timeCommon() {
 
 void KernelTimer::timeDeck(const RunConfig& deck, const std::vector<LayerPlan>& layers) {
   const std::int64_t batch = deck.training.batch;
-  StrategySection joint;
+  RunConfig in_float = deck; // as kernels are timed
+  in_float.run.precision = Precision::single;
+  StrategySection& joint = in_float.strategy;
+  joint = {};
   joint.kind = StrategyKind::joint;
-  const StagePlan whole = makeStage(joint, layers, 0, static_cast<std::int64_t>(layers.size()), 0, 1);
+  const StagePlan whole =
+      StageMaker(in_float, layers).stage(0, static_cast<std::int64_t>(layers.size()), 0, 1);
   for (const std::int64_t samples : timedSamples(batch, _quick ? 1 : 16)) timeLayers(whole.layers, samples);
   for (joint.parts = 2; joint.parts <= _world.size(); joint.parts *= 2) {
     for (const Split split : {Split::grid, Split::spatial, Split::filter, Split::channel}) {

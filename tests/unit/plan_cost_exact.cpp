@@ -4,6 +4,7 @@
 #include "partita/plan/grid_plan.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
+#include "partita/plan/stage_maker.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -356,7 +357,7 @@ std::vector<PartMessage> convolutionMessages(const Network& layers, Split split,
   deck.strategy.kind = StrategyKind::joint;
   deck.strategy.split = split;
   deck.strategy.parts = parts;
-  const StagePlan whole = makeStage(deck.strategy, layers, 0, static_cast<std::int64_t>(layers.size()), 0, 1);
+  const StagePlan whole = StageMaker(deck, layers).stage(0, static_cast<std::int64_t>(layers.size()), 0, 1);
   const StagePlan own = partOfStage(whole, deck.strategy, 0);
   StagePlan chosen = own;
   chosen.layers.clear();

@@ -3,9 +3,10 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
 #include "partita/plan/layer_rules.hpp"
+#include "partita/plan/memory_between_cuts.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
-#include "partita/plan/stage_memory.hpp"
+#include "partita/plan/stage_maker.hpp"
 #include "partita/plan/stage_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -23,52 +24,6 @@ double Partition::allowedSpeedup() const {
 namespace {
 
 using Layers = std::vector<LayerPlan>;
-
-/// Layers [first, last) as stage `index` of `stages`, with activations in the precision of the run. Parts of
-/// a stage exchange floats.
-StagePlan stageOf(const RunConfig& config, const Layers& layers, std::int64_t first, std::int64_t last,
-                  int index, int stages) {
-  StagePlan stage = makeStage(config.strategy, layers, first, last, index, stages);
-  setActivations(stage.layers, activationPrecision(config));
-  const auto takes_both = [](const LayerPlan& layer) { return layer.rules().work() == LayerWork::product; };
-  LayerPlan &begin = stage.layers.front(), &end = stage.layers.back();
-  begin.real_input = stage.first() && takes_both(begin); // fp16 has too small a range for some features
-  stage.loss_takes_half = stage.last() && config.training.loss == LossKind::cross_entropy;
-  // The few logits that a dense layer has for a sample stay precise, so that classes rarely have equal ones.
-  // Those of tokens are the largest activation of their network.
-  const bool of_tokens = stage.loss_takes_half && stage.positions > 1;
-  end.real_output = stage.last() && takes_both(end) && !of_tokens;
-  return stage;
-}
-
-/// What stages need at the least, for parameters, gradients and tapes: it grows with each layer, unlike the
-/// buffers for what enters and leaves a stage.
-class LeastMemory {
- public:
-  LeastMemory(const RunConfig& config, Layers layers, int stages, int replicas, std::int64_t real_bytes) {
-    const bool keeps = planOf(config.strategy).gradientsCross(); // otherwise heads change what layers keep
-    setActivations(layers, activationPrecision(config));
-    for (const LayerPlan& layer : layers) {
-      _held.push_back(_held.back() +
-                      2 * layer.storedValues() * numberBytes(config.run.precision, real_bytes));
-      _kept.push_back(_kept.back() + (keeps ? layer.keptValues() * real_bytes : 0));
-    }
-    for (int index = 0; index < stages; ++index) {
-      const StageRows rows(config.strategy, {index, stages, replicas}, config.training.batch);
-      _rows.push_back(rows.pass + (rows.live - 1) * rows.microbatch);
-    }
-  }
-
-  /// Bytes that layers [first, last) need as stage `index`, at the least.
-  double of(std::int64_t first, std::int64_t last, int index) const {
-    const std::size_t begin = first, end = last, i = index;
-    return static_cast<double>(_held[end] - _held[begin] + _rows[i] * (_kept[end] - _kept[begin]));
-  }
-
- private:
-  std::vector<std::int64_t> _held{0}, _kept{0}; ///< bytes of the first layers; kept ones for a sample
-  std::vector<std::int64_t> _rows;              ///< by stage: samples on tapes
-};
 
 /// Of layers [0, i), by i.
 std::vector<std::int64_t> parametersBefore(const Layers& layers) {
@@ -112,6 +67,7 @@ std::vector<std::int64_t> cutsByMemory(const RunConfig& config, const Layers& la
   RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
   on_any_rank.data.prefetch = 0;
   const LeastMemory least(config, layers, stages, replicas, real_bytes);
+  const MemoryBetweenCuts memory(on_any_rank, layers, stages, replicas, real_bytes);
   const std::vector<std::int64_t> parameters = parametersBefore(layers);
   const auto if_fits = [most_bytes](double bytes) {
     return bytes <= most_bytes ? bytes : std::numeric_limits<double>::infinity();
@@ -122,9 +78,7 @@ std::vector<std::int64_t> cutsByMemory(const RunConfig& config, const Layers& la
   const auto cost = [&](std::int64_t first, std::int64_t last, int index) {
     if (parameters[static_cast<std::size_t>(first)] == parameters[static_cast<std::size_t>(last)])
       return std::max(learns_nothing, bound(first, last, index));
-    const StagePlan stage = stageOf(config, layers, first, last, index, stages);
-    return if_fits(static_cast<double>(
-        stageMemory(stage, on_any_rank, {index, stages, replicas}, {real_bytes}).total()));
+    return if_fits(static_cast<double>(memory.of(first, last, index)));
   };
   return balancedCuts(static_cast<std::int64_t>(layers.size()), stages, cost, bound);
 }
@@ -153,6 +107,7 @@ void addStages(Partition& partition, const RunConfig& config, const Layers& laye
   const StrategySection& strategy = config.strategy;
   const StrategyPlan& plan = planOf(strategy);
   const std::int64_t n = layers.size();
+  const StageMaker maker(config, layers);
   std::int64_t first = 0;
   for (int index = 0; index < stages; ++index) {
     const std::int64_t last = index + 1 < stages ? partition.cuts[index] : n;
@@ -161,7 +116,7 @@ void addStages(Partition& partition, const RunConfig& config, const Layers& laye
                       " stages needs at least one of the " + std::to_string(n) +
                       " layers; cuts must increase, and count layers from 0");
     }
-    partition.stages.push_back(stageOf(config, layers, first, last, index, stages));
+    partition.stages.push_back(maker.stage(first, last, index, stages));
     const StagePlan& stage = partition.stages.back();
     partition.local.push_back(stage.trainEffort(index > 0 && plan.gradientsCross()) +
                               plan.headEffort(strategy, layers, last) +

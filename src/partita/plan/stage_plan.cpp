@@ -1,9 +1,6 @@
 #include "partita/plan/stage_plan.hpp"
 
-#include "partita/plan/layer_rules.hpp"
-#include "partita/plan/layers/table.hpp"
 #include "partita/plan/parts/hidden_exchange.hpp"
-#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 
@@ -134,7 +131,7 @@ std::vector<LayerPlan> StagePlan::allLayers() const {
 
 std::int64_t StagePlan::storedBeforeHead() const {
   const auto stored = [](const LayerPlan& layer) { return layer.storedValues(); };
-  return sumOver(layers, stored) + sumOver(decoder, stored);
+  return left_out.stored + sumOver(layers, stored) + sumOver(decoder, stored);
 }
 
 std::int64_t StagePlan::storedValues() const {
@@ -143,7 +140,7 @@ std::int64_t StagePlan::storedValues() const {
 
 std::int64_t StagePlan::statistics() const {
   const auto own = [](const LayerPlan& layer) { return layer.statistics(); };
-  return sumOver(layers, own) + sumOver(decoder, own) + sumOver(head, own);
+  return left_out.statistics + sumOver(layers, own) + sumOver(decoder, own) + sumOver(head, own);
 }
 
 Effort StagePlan::trainEffort(bool input_gradient) const {
@@ -157,7 +154,7 @@ std::int64_t StagePlan::labelValues() const {
 }
 
 std::int64_t StagePlan::keptValues() const {
-  return sumOver(layers, [](const LayerPlan& layer) { return layer.keptValues(); });
+  return left_out.kept + sumOver(layers, [](const LayerPlan& layer) { return layer.keptValues(); });
 }
 
 std::int64_t StagePlan::headValues() const {
@@ -181,8 +178,8 @@ std::int64_t StagePlan::decoderValues() const {
 
 std::int64_t StagePlan::widest() const {
   const auto own = [](const LayerPlan& layer) { return layer.outputRoom(); };
-  return std::max(
-      {mostOf(layers, own), mostOf(decoder, own), mostOf(head, own), copiesOutput() ? outputs() : 0});
+  return std::max({left_out.widest, mostOf(layers, own), mostOf(decoder, own), mostOf(head, own),
+                   copiesOutput() ? outputs() : 0});
 }
 
 bool StagePlan::copiesInput() const {
@@ -196,8 +193,8 @@ bool StagePlan::copiesOutput() const {
 std::int64_t StagePlan::workValues(std::int64_t rows) const {
   const std::int64_t input = copiesInput() ? rows * layers.front().inputRoom() : 0,
                      reconstructed = !decoder.empty() && readHalf(layers) ? rows * inputs() : 0;
-  return std::max({workOfLayers(layers, rows) + input, workOfLayers(decoder, rows), workOfLayers(head, rows),
-                   reconstructed});
+  return std::max({std::max(left_out.work, workOfLayers(layers, rows)) + input, workOfLayers(decoder, rows),
+                   workOfLayers(head, rows), reconstructed});
 }
 
 std::int64_t StagePlan::mostParameters() const {
@@ -205,81 +202,19 @@ std::int64_t StagePlan::mostParameters() const {
 }
 
 std::int64_t StagePlan::halfScratch(std::int64_t rows) const {
-  return mostOfLeaves(*this, [rows](const LayerPlan& layer) { return layer.halfScratch(rows); });
+  const auto own = [rows](const LayerPlan& layer) { return layer.halfScratch(rows); };
+  return std::max(left_out.half_scratch, mostOfLeaves(*this, own));
 }
 
-std::int64_t weightLayers(const std::vector<LayerPlan>& layers, std::int64_t count) {
+std::int64_t weightLayers(const std::vector<LayerPlan>& layers) {
   std::int64_t sum = 0;
-  for (auto layer = layers.begin(); layer != layers.begin() + count; ++layer) {
-    sum += weightLayers(layer->body) + weightLayers(layer->shortcut);
-    if (layer->group()) continue;
-    const std::vector<ParameterShape> shapes = layer->parameterShapes();
+  for (const LayerPlan& layer : layers) {
+    sum += weightLayers(layer.body) + weightLayers(layer.shortcut);
+    if (layer.group()) continue;
+    const std::vector<ParameterShape> shapes = layer.parameterShapes();
     sum += !shapes.empty() && shapes.front().extents.size() > 1 ? 1 : 0;
   }
   return sum;
-}
-
-namespace {
-
-using Layers = std::vector<LayerPlan>;
-
-/// Is it monotonically increasing? Then applying it to the largest of several values gives the same result.
-bool grows(Activation activation) {
-  return activation != Activation::gelu && activation != Activation::silu;
-}
-
-/// The layer whose activation may be moved to the very end of `layers`: the last one, or the one before
-/// layers that only choose or rearrange values; null if there is none.
-LayerPlan* lastActivation(Layers& layers, bool chosen = false) {
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    if (layer->spec.activation != Activation::identity)
-      return chosen && !grows(layer->spec.activation) ? nullptr : &*layer;
-    const LayerRules& rules = layer->rules();
-    if (layer->group()) return rules.residual() ? nullptr : lastActivation(layer->body, chosen);
-    if (rules.outputValues() == OutputValues::computed) return nullptr;
-    chosen = chosen || rules.outputValues() == OutputValues::chosen;
-  }
-  return nullptr;
-}
-
-/// The layer that opens the stage after `layer`.
-LayerPlan activationAfter(const LayerPlan& layer, const LayerSpec& spec) {
-  LayerPlan entrance;
-  entrance.spec = activationOf(spec);
-  entrance.place = layer.place;
-  entrance.index = layer.index;
-  entrance.in = entrance.out = layer.out;
-  return entrance;
-}
-
-} // namespace
-
-StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan>& layers, std::int64_t first,
-                    std::int64_t last, int index, int stages) {
-  StagePlan stage;
-  stage.index = index;
-  stage.stages = stages;
-  stage.layers.assign(layers.begin() + first, layers.begin() + last);
-  stage.sequence = isSequence(layers.back().out);
-  stage.positions = stage.sequence ? layers.back().out[0] : 1;
-  const StrategyPlan& plan = planOf(strategy);
-  const auto matched = [&](std::int64_t cut) { // only if each stage has a loss of its own
-    return !plan.gradientsCross() && plan.matchedBefore(strategy, weightLayers(layers, cut));
-  };
-  if (!stage.last() && matched(last)) {
-    if (LayerPlan* moved = lastActivation(stage.layers)) moved->spec.activation = Activation::identity;
-  }
-  if (!stage.first() && matched(first)) {
-    Layers before(layers.begin(), layers.begin() + first);
-    const LayerPlan* moved = lastActivation(before);
-    stage.entrance = moved != nullptr;
-    if (stage.entrance)
-      stage.layers.insert(stage.layers.begin(), activationAfter(before.back(), moved->spec));
-  }
-  stage.real_input = stage.first() || plan.realInputs(strategy);
-  stage.has_loss = stage.last() || !plan.gradientsCross();
-  plan.addOwnLoss(strategy, layers, stage);
-  return stage;
 }
 
 } // namespace partita

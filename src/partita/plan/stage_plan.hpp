@@ -55,11 +55,20 @@ struct ParameterCopy {
   double keep = 0.0;                       ///< weight of the old values; 1 - keep is that of the new ones
 };
 
+/// What consecutive layers need: sums over them, and the largest of them.
+struct LayerSizes {
+  std::int64_t stored = 0, statistics = 0, kept = 0;   ///< values, see StagePlan
+  std::int64_t widest = 0, work = 0, half_scratch = 0; ///< the largest
+};
+
 /// A stage: consecutive layers. Its parts and replicas may be on several ranks.
 struct StagePlan {
   int index = 0, stages = 1;
   std::vector<LayerPlan>
       layers; ///< begins with an `activation` layer if the cut before it is matched before the activation
+  /// Of layers that `layers` lacks behind its first one, if only the memory of the stage is wanted; the last
+  /// two for the number of samples that are asked for.
+  LayerSizes left_out;
 
   std::vector<LayerPlan>
       head; ///< predicts the classes from the stage's output and learns with it; empty: none
@@ -117,15 +126,7 @@ struct StagePlan {
   std::int64_t halfScratch(std::int64_t rows) const; ///< of the layer that needs most; see LayerPlan
 };
 
-/// Number of layers with weights among the first `count`, also inside groups.
-std::int64_t weightLayers(const std::vector<LayerPlan>& layers, std::int64_t count);
-inline std::int64_t weightLayers(const std::vector<LayerPlan>& layers) {
-  return weightLayers(layers, static_cast<std::int64_t>(layers.size()));
-}
-
-/// Layers [first, last) of the network as stage `index` of `stages`, with the activations at its two cuts
-/// moved to where the labels require them.
-StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan>& layers, std::int64_t first,
-                    std::int64_t last, int index, int stages);
+/// Number of layers with weights, also inside groups.
+std::int64_t weightLayers(const std::vector<LayerPlan>& layers);
 
 } // namespace partita

@@ -1,7 +1,8 @@
 #include "partita/config/deck.hpp"
 #include "partita/plan/memory_between_cuts.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/plan/stage_memory.hpp"
+
+#include <algorithm>
 
 #include "support/catch.hpp"
 
@@ -34,7 +35,7 @@ void checkAllRanges(const RunConfig& config) {
   const std::vector<LayerPlan> layers = planNetwork(config.network, {1, 12, 12}, 10);
   const auto count = static_cast<std::int64_t>(layers.size());
   const StageMaker maker(config, layers);
-  const MemoryBetweenCuts memory(config, layers, stages, replicas, real_bytes);
+  const MemoryBetweenCuts memory(config, layers, stages, replicas, {real_bytes});
   for (int index = 0; index < stages; ++index) {
     const bool ends = index + 1 == stages;
     for (std::int64_t first = index > 0 ? 1 : 0; first < (index > 0 ? count : 1); ++first) {
@@ -69,8 +70,11 @@ TEST_CASE("The memory between cuts is that of whole stages", "[plan]") {
 TEST_CASE("Each stage of a pipeline has its own number of microbatches on tapes", "[plan]") {
   const RunConfig config = mixedNetwork("kind = \"pipeline\"\nmicrobatches = 4\nschedule = \"1f1b\"");
   const std::vector<LayerPlan> layers = planNetwork(config.network, {1, 12, 12}, 10);
-  const MemoryBetweenCuts memory(config, layers, 4, 1, sizeof(float));
+  const MemoryBetweenCuts memory(config, layers, 4, 1, {});
   CHECK(memory.of(2, 4, 1) > memory.of(2, 4, 2));
+  const std::vector<std::int64_t> cuts{2, 4, 7};
+  CHECK(memory.mostAt(0, cuts) == static_cast<double>(std::max(memory.of(0, 2, 0), memory.of(2, 4, 1))));
+  CHECK(memory.mostAt(2, cuts) == static_cast<double>(std::max(memory.of(4, 7, 2), memory.of(7, 8, 3))));
 }
 
 } // namespace partita::test::plan_memory_between_cuts

@@ -1,8 +1,8 @@
 #include "partita/plan/memory_between_cuts.hpp"
 
-#include "partita/plan/stage_memory.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -28,9 +28,9 @@ double LeastMemory::of(std::int64_t first, std::int64_t last, int index) const {
 }
 
 MemoryBetweenCuts::MemoryBetweenCuts(const RunConfig& config, const std::vector<LayerPlan>& layers,
-                                     int stages, int replicas, std::int64_t real_bytes)
+                                     int stages, int replicas, const DeviceKind& device)
     : _config(config), _maker(config, layers), _layers(static_cast<std::int64_t>(layers.size())),
-      _stages(stages), _replicas(replicas), _real_bytes(real_bytes),
+      _stages(stages), _replicas(replicas), _device(device),
       _sizes(config, layers, StageRows(config.strategy, {0, stages, replicas}, config.training.batch).pass) {
   std::map<std::tuple<bool, bool, std::int64_t, std::int64_t>, int> kinds;
   for (int index = 0; index < stages; ++index) {
@@ -47,9 +47,16 @@ std::int64_t MemoryBetweenCuts::of(std::int64_t first, std::int64_t last, int in
   const auto found = _known.find(key);
   if (found != _known.end()) return found->second;
   const StagePlan stage = _maker.ends(first, last, index, _stages, _sizes);
-  const std::int64_t bytes = stageMemory(stage, _config, {index, _stages, _replicas}, {_real_bytes}).total();
+  const std::int64_t bytes = stageMemory(stage, _config, {index, _stages, _replicas}, _device).total();
   if (_known.size() < most_known) _known.emplace(key, bytes);
   return bytes;
+}
+
+double MemoryBetweenCuts::mostAt(std::size_t cut, const std::vector<std::int64_t>& cuts) const {
+  const std::int64_t first = cut > 0 ? cuts[cut - 1] : 0,
+                     last = cut + 1 < cuts.size() ? cuts[cut + 1] : _layers;
+  const int index = static_cast<int>(cut);
+  return static_cast<double>(std::max(of(first, cuts[cut], index), of(cuts[cut], last, index + 1)));
 }
 
 } // namespace partita

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/plan/stage_maker.hpp"
+#include "partita/plan/stage_memory.hpp"
 
 #include <cstdint>
 #include <unordered_map>
@@ -28,18 +29,20 @@ class LeastMemory {
 class MemoryBetweenCuts {
  public:
   MemoryBetweenCuts(const RunConfig& config, const std::vector<LayerPlan>& layers, int stages, int replicas,
-                    std::int64_t real_bytes);
+                    const DeviceKind& device);
 
   /// Bytes that layers [first, last) need as stage `index`, see `stageMemory`, without buffers for copies of
   /// parameters of other stages, which depend on all cuts.
   std::int64_t of(std::int64_t first, std::int64_t last, int index) const;
+  /// Bytes of the stage before or after one of these cuts, whichever needs more.
+  double mostAt(std::size_t cut, const std::vector<std::int64_t>& cuts) const;
 
  private:
   const RunConfig& _config;
   StageMaker _maker;
   std::int64_t _layers;
   int _stages, _replicas;
-  std::int64_t _real_bytes;
+  DeviceKind _device;
   LayerSizeTable _sizes;
   std::vector<int> _like; ///< by stage: the first one in a place of that kind
   mutable std::unordered_map<std::int64_t, std::int64_t> _known;

@@ -67,7 +67,7 @@ std::vector<std::int64_t> cutsByMemory(const RunConfig& config, const Layers& la
   RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
   on_any_rank.data.prefetch = 0;
   const LeastMemory least(config, layers, stages, replicas, real_bytes);
-  const MemoryBetweenCuts memory(on_any_rank, layers, stages, replicas, real_bytes);
+  const MemoryBetweenCuts memory(on_any_rank, layers, stages, replicas, {real_bytes});
   const std::vector<std::int64_t> parameters = parametersBefore(layers);
   const auto if_fits = [most_bytes](double bytes) {
     return bytes <= most_bytes ? bytes : std::numeric_limits<double>::infinity();

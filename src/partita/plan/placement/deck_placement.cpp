@@ -4,6 +4,7 @@
 #include "partita/plan/balanced_cuts.hpp"
 #include "partita/plan/cost/pipeline_events.hpp"
 #include "partita/plan/layer_rules.hpp"
+#include "partita/plan/memory_between_cuts.hpp"
 #include "partita/plan/placement/placement_search.hpp"
 
 #include <algorithm>
@@ -207,7 +208,13 @@ std::size_t DeckPlacer::layerAt(std::int64_t cut) const {
   return static_cast<std::size_t>(found - _layers.begin());
 }
 
+/// `train` accepts any move between possible cuts if it accepts the plan, and only the two stages at a cut
+/// change, so the others still fit.
 void DeckPlacer::moveCuts(DeckPlacement& plan, StepEstimate step_of) const {
+  if (plan.cuts.empty()) return;
+  const ProgramRun run = runOf(plan);
+  const MemoryBetweenCuts memory(run.config, _model.task().program->layers(), run.grid.stages,
+                                 run.grid.replicas, run.device);
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t cut = 0; cut < plan.cuts.size(); ++cut) {
@@ -219,7 +226,7 @@ void DeckPlacer::moveCuts(DeckPlacement& plan, StepEstimate step_of) const {
         DeckPlacement other = plan;
         other.cuts[cut] = _layers[place].first;
         other.step = (this->*step_of)(other);
-        if (other.step >= plan.step || !fits(other)) continue;
+        if (other.step >= plan.step || memory.mostAt(cut, other.cuts) > mostBytes()) continue;
         plan = other;
         moved = true;
       }

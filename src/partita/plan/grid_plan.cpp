@@ -120,6 +120,14 @@ std::vector<int> typicalParts(const StagePlan& stage, int parts) {
   return chosen;
 }
 
+StagePlace stagePlaceOf(const GridPlan& grid, int stage) {
+  StagePlace place{grid.groupOf(stage), grid.groups, grid.replicas};
+  const std::size_t group = place.group;
+  place.first = stage == grid.first_stage[group];
+  place.last = stage + 1 == grid.first_stage[group + 1];
+  return place;
+}
+
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                         const DeviceKind& device) {
   StageMemory largest;
@@ -132,10 +140,7 @@ StageMemory stageMemory(const RunConfig& config, const Partition& partition, con
 
 StageMemory partMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                        int part, const DeviceKind& device) {
-  StagePlace place{grid.groupOf(stage), grid.groups, grid.replicas};
-  const std::size_t group = place.group;
-  place.first = stage == grid.first_stage[group];
-  place.last = stage + 1 == grid.first_stage[group + 1];
+  const StagePlace place = stagePlaceOf(grid, stage);
   if (config.strategy.parts == 1) return stageMemory(partition.stages[stage], config, place, device);
   StagePlan own = partOfStage(partition.stages[stage], config.strategy, part);
   for (ParameterCopy& copy : own.copies) copy = copyOnPart(copy, partition.stages, config.strategy, part);

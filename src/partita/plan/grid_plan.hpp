@@ -46,6 +46,9 @@ GridPlan planGrid(const StrategySection& strategy, const Partition& partition, i
 /// blocks of the first range and of inner ones along each axis.
 std::vector<int> typicalParts(const StagePlan& stage, int parts);
 
+/// The place of a stage on its rank of the grid.
+StagePlace stagePlaceOf(const GridPlan& grid, int stage);
+
 /// Memory of stage `stage` on its rank of the grid; if it has several parts, the largest.
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                         const DeviceKind& device = {});

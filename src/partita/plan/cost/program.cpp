@@ -22,12 +22,19 @@ bool takesTurns(const StrategySection& strategy) {
 } // namespace
 
 double ProgramRun::memory() const {
+  std::vector<StageMemory> of_stages;
+  for (int stage = 0; stage < grid.stages; ++stage)
+    of_stages.push_back(stageMemory(config, partition, grid, stage, device));
+  return memory(of_stages);
+}
+
+double ProgramRun::memory(const std::vector<StageMemory>& of_stages) const {
   const bool turns = takesTurns(config.strategy);
   std::int64_t most = 0;
   for (int group = 0; group < grid.groups; ++group) {
     std::int64_t bytes = 0, largest_turn = 0;
     for (int stage = grid.first_stage[group]; stage < grid.first_stage[group + 1]; ++stage) {
-      const StageMemory memory = stageMemory(config, partition, grid, stage, device);
+      const StageMemory& memory = of_stages[stage];
       const std::int64_t turn = turns ? memory.optimiser + memory.buffers : 0;
       bytes += memory.total() - turn;
       largest_turn = std::max(largest_turn, turn);

@@ -15,8 +15,9 @@ struct ProgramRun {
   GridPlan grid;
   DeviceKind device{}; ///< of all ranks
 
-  /// Bytes of the rank that needs most.
+  /// Bytes of the rank that needs most; `of_stages`: the memory of each stage, if it is known.
   double memory() const;
+  double memory(const std::vector<StageMemory>& of_stages) const;
 };
 
 /// What this program would do with the network of a deck, by the rules of `partita train -n`.

@@ -46,13 +46,17 @@ class ProgramModel {
         _message_bytes(asReal(numberBytes(messagePrecision(run.config), run.device.real_bytes))),
         _sharing(terms.cluster.sharing(run.grid.groups, run.grid.size())), _sums(terms, run) {
     for (int stage = 0; stage < run.grid.stages; ++stage) {
-      _stages.push_back(stageTime(terms, run, stage, _rows));
-      if (_smaller > 0) _smaller_stages.push_back(stageTime(terms, run, stage, _rows - 1));
+      std::vector<std::int64_t> samples{_rows};
+      if (_smaller > 0) samples.push_back(_rows - 1);
+      StageCost cost = stageCost(terms, run, stage, samples);
+      _stages.push_back(std::move(cost.times.front()));
+      if (_smaller > 0) _smaller_stages.push_back(std::move(cost.times.back()));
+      _memory.push_back(cost.memory);
     }
   }
 
   void fill() {
-    _prediction.memory = _run.memory();
+    _prediction.memory = memory();
     switch (formOf(_prediction.strategy).order) {
     case RankOrder::meetings:
       return meetings();
@@ -68,6 +72,14 @@ class ProgramModel {
   }
 
  private:
+  /// Bytes of the rank that needs most. That of stages that copy parameters is not known yet.
+  double memory() {
+    for (int stage = 0; stage < _run.grid.stages; ++stage)
+      if (!_run.partition.stages[stage].copies.empty())
+        _memory[stage] = stageMemory(_run.config, _run.partition, _run.grid, stage, _run.device);
+    return _run.memory(_memory);
+  }
+
   /// Seconds until all groups of ranks have ended, if they begin together. Each computes for one of these
   /// times, which were measured with all ranks at work; a group that has ended leaves cores and memory to
   /// others.
@@ -222,6 +234,7 @@ class ProgramModel {
   double _message_bytes;          ///< of a value in a message between stages
   CoreSharing _sharing;           ///< by groups of ranks
   StepSums _sums;
+  std::vector<StageMemory> _memory;                ///< of stages
   std::vector<StageTime> _stages, _smaller_stages; ///< in passes of the most samples, and of one less
 };
 

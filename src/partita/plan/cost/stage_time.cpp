@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace partita {
@@ -62,12 +63,7 @@ class StageClock {
         _input_gradient(planOf(run.config.strategy).gradientsCross() && !_whole.first()),
         _slowdown(terms.cluster.slowdown(asReal(run.grid.size()))) {}
 
-  StageTime onPart(int part) const {
-    const StrategySection& strategy = _run.config.strategy;
-    return strategy.parts > 1 ? timeOf(partOfStage(_whole, strategy, part), part) : timeOf(_whole, part);
-  }
-
- private:
+  /// `own`: the plan of this part.
   StageTime timeOf(const StagePlan& own, int part) const {
     StageTime time;
     time.outputs = asReal(own.outputs());
@@ -84,6 +80,7 @@ class StageClock {
     return time;
   }
 
+ private:
   void addLayers(const StagePlan& own, StageTime& time) const {
     bool input_gradient = _input_gradient;
     const std::vector<std::int64_t> again = recomputations(own.layers, _input_gradient);
@@ -168,16 +165,26 @@ class StageClock {
 
 } // namespace
 
-StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples) {
-  const StageClock clock(terms, run, stage, samples);
+/// Part 0, which is the first typical one, has the largest ranges; inner ones have more neighbours.
+StageCost stageCost(const CostTerms& terms, const ProgramRun& run, int stage,
+                    const std::vector<std::int64_t>& samples) {
+  const StagePlan& whole = run.partition.stages[stage];
   const auto total = [](const StageTime& time) { return time.compute() + time.exchangeSeconds(); };
-  StageTime longest = clock.onPart(0); // has the largest ranges; inner ones have more neighbours
-  for (const int part : typicalParts(run.partition.stages[stage], run.grid.parts)) {
-    if (part == 0) continue;
-    StageTime other = clock.onPart(part);
-    if (total(other) > total(longest)) longest = std::move(other);
+  StageCost cost;
+  cost.times.resize(samples.size());
+  for (const int part : typicalParts(whole, run.grid.parts)) {
+    std::optional<StagePlan> divided;
+    if (run.config.strategy.parts > 1) divided = partOfStage(whole, run.config.strategy, part);
+    const StagePlan& own = divided ? *divided : whole;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      StageTime time = StageClock(terms, run, stage, samples[i]).timeOf(own, part);
+      if (part == 0 || total(time) > total(cost.times[i])) cost.times[i] = std::move(time);
+    }
+    if (!whole.copies.empty()) continue;
+    const StageMemory memory = stageMemory(own, run.config, stagePlaceOf(run.grid, stage), run.device);
+    if (memory.total() > cost.memory.total()) cost.memory = memory;
   }
-  return longest;
+  return cost;
 }
 
 double sumBytes(const ProgramRun& run) {

@@ -30,9 +30,17 @@ struct StageTime {
   }
 };
 
-/// A stage of a run in passes over `samples`, on the part that takes longest. Its layers and messages are
-/// those of `partOfStage`.
-StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples);
+/// A stage of a run, with the layers and messages of `partOfStage`.
+struct StageCost {
+  std::vector<StageTime> times; ///< by number of samples, on the part that takes longest
+  StageMemory memory;           ///< on the part that needs most
+};
+
+/// The cost of a stage in passes over each of these numbers of samples. Each part is planned only once,
+/// because plans of large networks take longer than all that is asked of them. The memory is that of
+/// `stageMemory`, but is left out if the stage copies parameters: parts may not be able to.
+StageCost stageCost(const CostTerms& terms, const ProgramRun& run, int stage,
+                    const std::vector<std::int64_t>& samples);
 
 /// Bytes of a number in a sum of gradients.
 double sumBytes(const ProgramRun& run);

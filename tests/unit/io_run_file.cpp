@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
+#include "support/some_progress.hpp"
 #include "support/stored_values.hpp"
 
 namespace partita::test::io_run_file {
@@ -34,25 +35,6 @@ Values allParameters(const SmallModel& model) {
 
 RunFacts someFacts() {
   return {"# the deck\n", classes, {1, 3, 4}, {0.25F}, {4.0F}, {}, {{"version", "1"}, {"host", "here"}}};
-}
-
-RunProgress someProgress() {
-  RunProgress progress;
-  progress.position = {RunPhase::training, 1, 7};
-  progress.run_step = 37;
-  progress.samples = 600;
-  progress.per_epoch = 5;
-  progress.seed = 3;
-  progress.elapsed_seconds = 1.5;
-  progress.training_seconds = 1.25;
-  progress.evaluation_seconds = 0.125;
-  progress.traffic = {1, 2, 3, 4, 5};
-  progress.stages = 2;
-  progress.replicas = 2;
-  progress.ranks = 4;
-  progress.scores = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}, {10, 11, 12}};
-  progress.updates = {{41, 32768, 7}, {40, 1024, 0}};
-  return progress;
 }
 
 /// Writes the parameters of a model; for a checkpoint also as first moments.

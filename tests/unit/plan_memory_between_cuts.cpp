@@ -19,7 +19,8 @@ RunConfig mixedNetwork(const std::string& strategy) {
       "{ type = \"residual\", activation = \"silu\", layers = [{ type = \"conv2d\", channels = 6, "
       "kernel = 3, padding = 1 }] },\n"
       "{ type = \"max-pool\", kernel = 2 },\n"
-      "{ type = \"block\", layers = [{ type = \"dense\", units = 90, activation = \"tanh\" }, "
+      "{ type = \"block\", recompute = true, layers = [{ type = \"dense\", units = 90, activation = \"tanh\" "
+      "}, "
       "{ type = \"dropout\", rate = 0.1 }] },\n"
       "{ type = \"dropout\", rate = 0.1 },\n"
       "{ type = \"dense\", units = 30, activation = \"gelu\" },\n"
@@ -28,9 +29,10 @@ RunConfig mixedNetwork(const std::string& strategy) {
       "deck.toml");
 }
 
-/// Compares all stages that cuts into three make possible.
+/// Compares all stages that cuts into four make possible. Without gradients between them, the two inner ones
+/// need the same for the same layers.
 void checkAllRanges(const RunConfig& config) {
-  constexpr int stages = 3, replicas = 2;
+  constexpr int stages = 4, replicas = 2;
   constexpr std::int64_t real_bytes = 8;
   const std::vector<LayerPlan> layers = planNetwork(config.network, {1, 12, 12}, 10);
   const auto count = static_cast<std::int64_t>(layers.size());
@@ -57,7 +59,8 @@ TEST_CASE("The memory between cuts is that of whole stages", "[plan]") {
   for (const std::string strategy :
        {"kind = \"pipeline\"\nmicrobatches = 4\nschedule = \"1f1b\"", "kind = \"sil\"",
         "kind = \"sil\"\nlabels = \"uniform\"\nrecovery_epochs = 1",
-        "kind = \"sil\"\ninput = \"frozen\"\nhead_depth = 1"}) {
+        "kind = \"sil\"\ninput = \"frozen\"\nhead_depth = 1", "kind = \"sil\"\ninput = \"free\"",
+        "kind = \"sil\"\ninput = \"relay\"\nreconstruct = 0.5"}) {
     for (const Precision precision : {Precision::single, Precision::fp16}) {
       INFO(strategy << " " << static_cast<int>(precision));
       RunConfig config = mixedNetwork(strategy);

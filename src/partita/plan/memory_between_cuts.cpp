@@ -41,7 +41,7 @@ MemoryBetweenCuts::MemoryBetweenCuts(const RunConfig& config, const std::vector<
 }
 
 std::int64_t MemoryBetweenCuts::of(std::int64_t first, std::int64_t last, int index) const {
-  constexpr std::size_t most_known = 1 << 20;
+  constexpr std::size_t most_known = 1 << 20; // about 50 MB
   const int like = _like[static_cast<std::size_t>(index)];
   const std::int64_t key = (like * (_layers + 1) + first) * (_layers + 1) + last;
   const auto found = _known.find(key);

@@ -133,7 +133,7 @@ StagePlan StageMaker::stage(std::int64_t first, std::int64_t last, int index, in
   return make({_layers.begin() + first, _layers.begin() + last}, first, last, index, stages);
 }
 
-/// An activation at a cut may be moved from before layers that pass it on.
+/// The activation that is moved to a cut may lie before layers that pass it on, so these are kept, too.
 StagePlan StageMaker::ends(std::int64_t first, std::int64_t last, int index, int stages,
                            const LayerSizeTable& sizes) const {
   std::int64_t end = last - 1; // the first layer of those at the end

@@ -33,8 +33,8 @@ class StageMaker {
 
   /// Layers [first, last) as stage `index` of `stages`.
   StagePlan stage(std::int64_t first, std::int64_t last, int index, int stages) const;
-  /// The same without layers between its ends that are the same in all stages: a search over cuts would
-  /// copy them many times.
+  /// The same, for `stageMemory` only: a search over cuts would copy the layers in the middle many times, so
+  /// they are only counted, in `left_out`. `sizes`: of the same network and run, for the rows of a pass.
   StagePlan ends(std::int64_t first, std::int64_t last, int index, int stages,
                  const LayerSizeTable& sizes) const;
 

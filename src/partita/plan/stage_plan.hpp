@@ -66,8 +66,8 @@ struct StagePlan {
   int index = 0, stages = 1;
   std::vector<LayerPlan>
       layers; ///< begins with an `activation` layer if the cut before it is matched before the activation
-  /// Of layers that `layers` lacks behind its first one, if only the memory of the stage is wanted; the last
-  /// two for the number of samples that are asked for.
+  /// What layers in the middle need that `layers` does not contain, see `StageMaker::ends`. Only memory
+  /// counts them; `work` and `half_scratch` are for one number of samples.
   LayerSizes left_out;
 
   std::vector<LayerPlan>

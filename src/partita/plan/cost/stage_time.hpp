@@ -38,7 +38,7 @@ struct StageCost {
 
 /// The cost of a stage in passes over each of these numbers of samples. Each part is planned only once,
 /// because plans of large networks take longer than all that is asked of them. The memory is that of
-/// `stageMemory`, but is left out if the stage copies parameters: parts may not be able to.
+/// `stageMemory`, but is left out if the stage copies parameters: whether its parts can is asked last.
 StageCost stageCost(const CostTerms& terms, const ProgramRun& run, int stage,
                     const std::vector<std::int64_t>& samples);
 

@@ -211,10 +211,16 @@ std::size_t DeckPlacer::layerAt(std::int64_t cut) const {
 /// `train` accepts any move between possible cuts if it accepts the plan, and only the two stages at a cut
 /// change, so the others still fit.
 void DeckPlacer::moveCuts(DeckPlacement& plan, StepEstimate step_of) const {
-  if (plan.cuts.empty()) return;
-  const ProgramRun run = runOf(plan);
-  const MemoryBetweenCuts memory(run.config, _model.task().program->layers(), run.grid.stages,
-                                 run.grid.replicas, run.device);
+  std::optional<ProgramRun> run; // planned for the first move that is worth it
+  std::optional<MemoryBetweenCuts> memory;
+  const auto fits_at = [&](std::size_t cut, const DeckPlacement& other) {
+    if (!memory) {
+      run = runOf(plan);
+      memory.emplace(run->config, _model.task().program->layers(), run->grid.stages, run->grid.replicas,
+                     run->device);
+    }
+    return memory->mostAt(cut, other.cuts) <= mostBytes();
+  };
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t cut = 0; cut < plan.cuts.size(); ++cut) {
@@ -226,7 +232,7 @@ void DeckPlacer::moveCuts(DeckPlacement& plan, StepEstimate step_of) const {
         DeckPlacement other = plan;
         other.cuts[cut] = _layers[place].first;
         other.step = (this->*step_of)(other);
-        if (other.step >= plan.step || memory.mostAt(cut, other.cuts) > mostBytes()) continue;
+        if (other.step >= plan.step || !fits_at(cut, other)) continue;
         plan = other;
         moved = true;
       }

@@ -6,10 +6,11 @@ namespace partita::test::train_time_reserve {
 
 namespace {
 
-/// A run of ten epochs of 100 steps, with a clock that is set by hand.
+/// A run of 1000 steps, with a clock that is set by hand.
 struct Walk {
-  explicit Walk(std::int64_t evaluate_every, const Position& start = {}, int turns = 1)
-      : length{1000, 100, 12800, 0, turns}, position(start),
+  explicit Walk(std::int64_t evaluate_every, const Position& start = {}, int turns = 1,
+                std::int64_t per_epoch = 100)
+      : length{1000, per_epoch, 12800, 0, turns}, position(start),
         reserve(length, start, evaluate_every, [this] { return now; }) {}
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
@@ -67,6 +68,18 @@ TEST_CASE("What is left of an evaluation counts once, and is no step", "[train]"
   CHECK(run.at(201) == Approx(3.0));
   run.reserve.evaluates(10.0);
   CHECK(run.reserve.seconds(0.0) == Approx(30.0 + 350.0)); // as slow as it was before
+}
+
+TEST_CASE("During an evaluation the next one counts too if it may begin before ranks meet", "[train]") {
+  Walk run(1, {}, 1, 2);
+  run.at(2);
+  run.evaluate(300.0);
+  run.at(3);
+  ++run.position.step;
+  run.wait(1.0);
+  run.reserve.evaluates(0.0);
+  run.wait(100.0);
+  CHECK(run.reserve.seconds(0.0) == Approx(3.0 + 200.0 + 300.0));
 }
 
 TEST_CASE("A first step that goes on counts with all of its time", "[train]") {

@@ -33,7 +33,7 @@ class SharedRunFile final : public StoredTensors {
   void unpack(std::vector<char> bytes);
   template <class Bytes>
   void carry(Bytes& bytes);
-  void openLater(); ///< than rank 0; it must be the same file
+  void openLater(); ///< after rank 0; throws UserError if the file has been replaced
 
   RunFacts _facts;
   std::optional<RunProgress> _progress;

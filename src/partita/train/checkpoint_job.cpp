@@ -61,10 +61,12 @@ std::optional<OwnCheckpoints::Place> OwnCheckpoints::placeOf(const std::string& 
 }
 
 void OwnCheckpoints::add(const std::string& path) {
+  const std::lock_guard<std::mutex> lock(_mutex);
   if (const auto place = placeOf(path)) _places[fs::path(path).filename().string()] = *place;
 }
 
 bool OwnCheckpoints::have(const std::string& path) const {
+  const std::lock_guard<std::mutex> lock(_mutex);
   const auto known = _places.find(fs::path(path).filename().string());
   return known != _places.end() && placeOf(path) == known->second;
 }

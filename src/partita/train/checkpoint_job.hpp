@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,6 +31,7 @@ class OwnCheckpoints {
  private:
   using Place = std::pair<std::uint64_t, std::uint64_t>; // device and number of the file
   static std::optional<Place> placeOf(const std::string& path);
+  mutable std::mutex _mutex; ///< a thread that hung while it gave a file its name may go on beside the next
   std::map<std::string, Place> _places; // by name in the folder
 };
 

@@ -54,13 +54,14 @@ void Pace::sendBound() {
   const double speed = static_cast<double>(slowest - _slowest) / std::max(seconds, bound_interval);
   _bound = std::max(_bound, slowest + std::max(shortest_lead, static_cast<std::int64_t>(lead * speed)));
   _slowest = slowest;
-  _interval.measured(seconds);
+  if (!_resting) _interval.measured(seconds);
   _bound_sent_at = _now();
   for (const auto& [rank, step] : _steps)
     if (rank != 0) _mailbox.send(rank, Tag::pace, _bound);
 }
 
 void Pace::rested(double seconds) {
+  _resting = false;
   const auto rest = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   _bound_sent_at = std::min(_now(), _bound_sent_at + rest); // which may have been sent meanwhile
 }

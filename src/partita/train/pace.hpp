@@ -32,7 +32,8 @@ class Pace {
   /// Sends and receives what is due. To be called after each poll of the mailbox.
   void look();
 
-  /// No rank has stepped for these seconds, for another reason than its speed.
+  /// From now on no rank steps, for another reason than its speed, until it has `rested` for some seconds.
+  void rests() { _resting = true; }
   void rested(double seconds);
 
   /// On rank 0: seconds that the slowest took between two changes of its step; 0: no bound has been sent. A
@@ -57,6 +58,7 @@ class Pace {
   std::int64_t _slowest;              ///< its step when the bound was sent
   Clock::time_point _bound_sent_at = _now();
   UsualTime _interval; ///< see secondsOfSlowest
+  bool _resting = false;
 };
 
 } // namespace partita

@@ -68,6 +68,11 @@ bool RunControl::wantsMeeting(const Position& position, const Position& soon, do
   return _own.any() || (_directory.exists() && checkpointDue(_length.runStep(soon)));
 }
 
+void RunControl::evaluates() {
+  _reserve.evaluates(_pace.secondsOfSlowest());
+  _pace.rests();
+}
+
 void RunControl::evaluated(double seconds) {
   _reserve.evaluated(seconds);
   _pace.rested(seconds);

@@ -24,7 +24,7 @@ class RunControl : public StepControl {
   void begin(StageUpdater& updater) override;
   bool restore(const ExecSpace& space, StageUpdater& updater) override;
   bool wantsMeeting(const Position& position, const Position& soon, double seconds) override;
-  void evaluates() override { _reserve.evaluates(_pace.secondsOfSlowest()); }
+  void evaluates() override;
   void evaluated(double seconds) override;
   void keepNumbers(const std::vector<double>& numbers) override { _checkpointer.keepNumbers(numbers); }
   std::vector<double> keptNumbers() const override;

@@ -54,19 +54,24 @@ class TimeReserve {
   /// `slowest`: what the slowest rank needs for its steps between two messages.
   double seconds(double slowest) const {
     if (_evaluates_since)
-      return untilMeeting(std::max(_gap.last(), _slowest_before)) +
+      return withEvaluation(untilMeeting(std::max(_gap.last(), _slowest_before)), stepsBetweenEvaluations()) +
              std::max(0.0, _evaluation.last() - secondsBetween(*_evaluates_since, _now()));
     const double own = std::max(_gap.last(), _gap.counted(secondsBetween(_measured, _now())));
-    const double wait = untilMeeting(std::max(own, slowest));
-    const double steps = static_cast<double>(_steps) / std::max(shortest_gap, _gap.last()) * wait;
-    const bool evaluates = static_cast<double>(stepsToEvaluation()) <= steps + 1.0;
-    return wait + (evaluates ? _evaluation.last() : 0.0);
+    return withEvaluation(untilMeeting(std::max(own, slowest)), stepsToEvaluation());
   }
 
  private:
+  /// Seconds until ranks meet, and those of an evaluation if it can begin earlier, after this many steps.
+  double withEvaluation(double wait, std::int64_t steps) const {
+    const double most = static_cast<double>(_steps) / std::max(shortest_gap, _gap.last()) * wait + 1.0;
+    return wait + (static_cast<double>(steps) <= most ? _evaluation.last() : 0.0);
+  }
   /// `step`: seconds of the slowest rank.
   double untilMeeting(double step) const {
     return std::max(3.0 * std::max(shortest_gap, step), 1.5 * _until_meeting);
+  }
+  std::int64_t stepsBetweenEvaluations() const {
+    return _interval > 0 ? _interval : std::numeric_limits<std::int64_t>::max();
   }
   /// Those that the position still has to take; the evaluation at the position itself is over.
   std::int64_t stepsToEvaluation() const {

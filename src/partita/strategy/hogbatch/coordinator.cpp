@@ -159,6 +159,7 @@ std::vector<WorkResult> Coordinator::receive(std::size_t& worker) {
       return message->asAll<WorkResult>();
     }
     if (dropLostWorkers(lost)) return {};
+    _orders.look();
     if (_section.tolerate) dropLateWorkers();
     if (_server == nullptr || !_server->serve()) waiting.sleep(_orders.nap(_server != nullptr));
   }

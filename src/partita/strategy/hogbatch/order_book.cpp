@@ -68,7 +68,7 @@ double OrderBook::secondsToEnd() {
 }
 
 double OrderBook::now() {
-  constexpr double longest_gap = 1.0; // s; the coordinator looks far more often while it waits
+  constexpr double longest_gap = 1.0; // s; see `look`
   return _time.look(longest_gap);
 }
 

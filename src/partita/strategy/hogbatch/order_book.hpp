@@ -63,8 +63,11 @@ class OrderBook {
   void send(std::size_t worker);
   /// The worker is to change the model by the gradient of its oldest order.
   void sendApply(std::size_t worker);
-  /// Seconds since orders to train were sent to this worker. Of a time without such a call, at most a second
-  /// counts: if the whole job was suspended, the worker could not answer either.
+  /// To be called often while the coordinator waits, because at most a second counts of the time between two
+  /// calls of this or the next function.
+  void look() { now(); }
+  /// Seconds since orders to train were sent to this worker. If the whole job was suspended, the worker could
+  /// not answer either.
   double waited(std::size_t worker) { return now() - _workers[worker].since; }
   /// The worker has carried out an order, in these seconds of its own clock. If it has no other
   /// order, a suspension hardly counts. Slow batches are gradually forgotten.

@@ -16,7 +16,7 @@
 
 namespace partita {
 
-thread_local int AgreedError::_alive = 0;
+thread_local int AgreedError::alive = 0;
 
 void collectively(const Communicator& world, const std::function<void()>& work) {
   std::string text;

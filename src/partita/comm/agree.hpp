@@ -17,18 +17,18 @@ class AgreedError : public UserError {
   explicit AgreedError(const std::vector<std::string>& messages, bool by_system = false)
       : UserError(messages) {
     _by_system = by_system;
-    ++_alive;
+    ++alive;
   }
-  AgreedError(const AgreedError& other) : UserError(other) { ++_alive; }
+  AgreedError(const AgreedError& other) : UserError(other) { ++alive; }
   AgreedError& operator=(const AgreedError&) = default;
-  ~AgreedError() override { --_alive; }
+  ~AgreedError() override { --alive; }
 
   /// Has this thread thrown one that no handler has ended yet? All ranks then leave the same scopes, so that
   /// destructors may wait for other ranks.
-  static bool underWay() { return _alive > 0; }
+  static bool underWay() { return alive > 0; }
 
  private:
-  static thread_local int _alive;
+  static thread_local int alive;
 };
 
 /// Runs `work` on every rank; if it throws a UserError on any rank, all ranks throw an AgreedError with the

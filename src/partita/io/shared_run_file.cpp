@@ -176,9 +176,9 @@ int verifiersOf(const Communicator& world, const std::string& path) {
 }
 
 void verifyShare(const Communicator& world, int verifiers, const std::string& path) {
-  const auto shareOf = [&](std::int64_t rank) { return rank * verifiers / world.size(); };
-  const std::int64_t share = shareOf(world.rank()); // neighbours have the same, so verifiers are far apart
-  if (world.rank() == 0 || shareOf(world.rank() - 1) != share)
+  const auto share_of = [&](std::int64_t rank) { return rank * verifiers / world.size(); };
+  const std::int64_t share = share_of(world.rank()); // neighbours have the same, so verifiers are far apart
+  if (world.rank() == 0 || share_of(world.rank() - 1) != share)
     RunFile(path).verify(static_cast<std::size_t>(share), static_cast<std::size_t>(verifiers));
 }
 

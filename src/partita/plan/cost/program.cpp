@@ -23,6 +23,7 @@ bool takesTurns(const StrategySection& strategy) {
 
 double ProgramRun::memory() const {
   std::vector<StageMemory> of_stages;
+  of_stages.reserve(grid.stages);
   for (int stage = 0; stage < grid.stages; ++stage)
     of_stages.push_back(stageMemory(config, partition, grid, stage, device));
   return memory(of_stages);

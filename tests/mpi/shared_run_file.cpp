@@ -86,27 +86,7 @@ TEST_CASE("Every rank learns the position of a run from rank 0", "[io]") {
   write(makeRun(1), path, someProgress());
   const SharedRunFile shared(everyone(), path);
   REQUIRE(shared.progress());
-  const RunProgress &found = *shared.progress(), wanted = someProgress();
-  CHECK(found.position.phase == wanted.position.phase);
-  CHECK(found.position.stage == wanted.position.stage);
-  CHECK(found.position.step == wanted.position.step);
-  CHECK(found.run_step == wanted.run_step);
-  CHECK(found.samples == wanted.samples);
-  CHECK(found.per_epoch == wanted.per_epoch);
-  CHECK(found.seed == wanted.seed);
-  CHECK(found.elapsed_seconds == wanted.elapsed_seconds);
-  CHECK(found.training_seconds == wanted.training_seconds);
-  CHECK(found.evaluation_seconds == wanted.evaluation_seconds);
-  for (const TrafficCounter& counter : traffic_counters)
-    CHECK(found.traffic.*counter.value == wanted.traffic.*counter.value);
-  CHECK(found.stages == wanted.stages);
-  CHECK(found.replicas == wanted.replicas);
-  CHECK(found.ranks == wanted.ranks);
-  REQUIRE(found.scores.size() == wanted.scores.size());
-  CHECK(found.scores.back().rows == wanted.scores.back().rows);
-  REQUIRE(found.updates.size() == wanted.updates.size());
-  CHECK(found.updates.front().loss_scale == wanted.updates.front().loss_scale);
-  CHECK(found.numbers == wanted.numbers);
+  checkSame(*shared.progress(), someProgress());
 }
 
 TEST_CASE("One replica of a stage opens a file, and all get its values", "[io]") {

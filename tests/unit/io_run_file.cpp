@@ -132,34 +132,7 @@ TEST_CASE("A checkpoint returns the position of the run", "[io]") {
   write(model, folder.path("c.h5"), true);
   const RunFile file(folder.path("c.h5"));
   CHECK(file.isCheckpoint());
-  const RunProgress found = file.progress(), wanted = someProgress();
-  CHECK(found.position.phase == wanted.position.phase);
-  CHECK(found.position.stage == wanted.position.stage);
-  CHECK(found.position.step == wanted.position.step);
-  CHECK(found.run_step == wanted.run_step);
-  CHECK(found.samples == wanted.samples);
-  CHECK(found.per_epoch == wanted.per_epoch);
-  CHECK(found.seed == wanted.seed);
-  REQUIRE(found.updates.size() == wanted.updates.size());
-  for (std::size_t i = 0; i < wanted.updates.size(); ++i) {
-    CHECK(found.updates[i].steps == wanted.updates[i].steps);
-    CHECK(found.updates[i].loss_scale == wanted.updates[i].loss_scale);
-    CHECK(found.updates[i].clean_steps == wanted.updates[i].clean_steps);
-  }
-  CHECK(found.elapsed_seconds == wanted.elapsed_seconds);
-  CHECK(found.training_seconds == wanted.training_seconds);
-  CHECK(found.evaluation_seconds == wanted.evaluation_seconds);
-  CHECK(found.traffic.between_stages == 1);
-  CHECK(found.traffic.between_replicas == 2);
-  CHECK(found.traffic.evaluation == 3);
-  CHECK(found.traffic.between_parts == 4);
-  CHECK(found.traffic.part_messages == 5);
-  REQUIRE(found.scores.size() == wanted.scores.size());
-  for (std::size_t i = 0; i < wanted.scores.size(); ++i) {
-    CHECK(found.scores[i].loss == wanted.scores[i].loss);
-    CHECK(found.scores[i].correct == wanted.scores[i].correct);
-    CHECK(found.scores[i].rows == wanted.scores[i].rows);
-  }
+  checkSame(file.progress(), someProgress());
   CHECK(file.tensors().size() == 16);
   const Stage& stage = model.stages[0]->stage;
   const Vector values("partita::test::values", stage.parameters().extent(0));

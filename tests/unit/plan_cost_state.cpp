@@ -1,8 +1,11 @@
+#include "partita/plan/cost/backward_passes.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/cost/cost_terms.hpp"
 #include "partita/plan/cost/offload_time.hpp"
-#include "partita/plan/cost/recomputation.hpp"
 #include "partita/plan/cost/refine.hpp"
+#include "partita/plan/network_plan.hpp"
+#include "partita/plan/partition.hpp"
 
 #include "cost_networks.hpp"
 #include "support/catch.hpp"
@@ -63,7 +66,10 @@ double normSeconds(const Prediction& prediction) {
 
 TEST_CASE("Leaves are recomputed once for each group around them", "[cost]") {
   const auto counts = [](const std::string& layers, bool input_gradient) {
-    return recomputations(planOf(layers + last, {64}, 10), input_gradient);
+    std::vector<std::int64_t> again;
+    for (const BackwardPass& pass : backwardPasses(planOf(layers + last, {64}, 10), input_gradient))
+      again.push_back(pass.again);
+    return again;
   };
   using Counts = std::vector<std::int64_t>;
   const std::string nested = block(dense(8) + block(dense(16), true) + dense(8), true);
@@ -78,6 +84,33 @@ TEST_CASE("Leaves are recomputed once for each group around them", "[cost]") {
   CHECK(counts(block(activation, true), false) == Counts{0, 0});
   CHECK(counts(block(activation, true), true) == Counts{1, 0});
   CHECK(counts(block(block(activation, true) + dense(8), true), false) == Counts{1, 1, 0});
+}
+
+TEST_CASE("Leaves at the start of a network have no input gradient, in either branch", "[cost]") {
+  const auto wanted = [](const std::string& layers, bool input_gradient) {
+    std::string text;
+    for (const BackwardPass& pass : backwardPasses(planOf(layers + last, {64}, 10), input_gradient))
+      text += pass.input_gradient ? '1' : '0';
+    return text;
+  };
+  const std::string activation = "{ type = \"activation\", activation = \"gelu\" }, ";
+  const std::string projected =
+      "{ type = \"residual\", layers = [" + dense(8) + dense(8) + "], shortcut = [" + dense(8) + "] }, ";
+  CHECK(wanted(activation + dense(8), false) == "001");
+  CHECK(wanted(activation + dense(8), true) == "111");
+  CHECK(wanted(projected, false) == "0101");
+  CHECK(wanted(projected, true) == "1111");
+  CHECK(wanted(block(projected, false) + projected, false) == "0101111");
+}
+
+TEST_CASE("FLOPs of a network that begins with a projection are those of its stage", "[cost]") {
+  const RunConfig deck = deckOf("{ type = \"residual\", layers = [" + dense(8) + dense(32) +
+                                "], shortcut = [" + dense(32) + "] }, " + last);
+  // 64x8, 8x32, 64x32 and 32x10 weights; products with the network's input give only gradients of weights.
+  const double flops = 2.0 * (2 * 64 * 8 + 3 * 8 * 32 + 2 * 64 * 32 + 3 * 32 * 10);
+  const CostTask task = costTask(deck, {64}, 10, 3200);
+  CHECK(trainingFlops(task.layers) == flops);
+  CHECK(planPartition(deck, planNetwork(deck.network, {64}, 10), 10).joint.flops == flops);
 }
 
 TEST_CASE("A group that recomputes takes another forward pass", "[cost]") {

@@ -113,7 +113,7 @@ std::vector<LayerTime> CostModel::exactTimes() {
 }
 
 PassTime CostModel::passOf(std::size_t row, double samples) const {
-  return _kernels.of(_task.layers[row].kernel, samples, row > firstTrained(_task.layers));
+  return _kernels.of(_task.layers[row].kernel, samples, _task.layers[row].input_gradient);
 }
 
 double CostModel::recomputedShare() const {

@@ -98,10 +98,9 @@ RingPath ringPath(const Cluster& cluster, std::int64_t ranks, std::int64_t size,
 }
 
 double trainingFlops(const std::vector<LayerCost>& layers) {
-  const std::size_t first = firstTrained(layers);
   double flops = 0.0;
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    flops += layers[i].forward_flops + layers[i].weight_flops + (i > first ? layers[i].input_flops : 0.0);
+  for (const LayerCost& layer : layers)
+    flops += layer.forward_flops + layer.weight_flops + (layer.input_gradient ? layer.input_flops : 0.0);
   return flops;
 }
 

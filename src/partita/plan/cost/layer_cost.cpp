@@ -1,6 +1,6 @@
 #include "partita/plan/cost/layer_cost.hpp"
 
-#include "partita/plan/cost/recomputation.hpp"
+#include "partita/plan/cost/backward_passes.hpp"
 
 namespace partita {
 
@@ -104,10 +104,14 @@ double LayerCost::filters() const {
 std::vector<LayerCost> layerCosts(const std::vector<LayerPlan>& layers) {
   std::vector<LayerCost> costs;
   append(layers, false, costs);
-  const std::vector<std::int64_t> again = recomputations(layers, false);
+  const std::vector<BackwardPass> backward_of = backwardPasses(layers, false);
   std::size_t leaf = 0;
-  for (LayerCost& cost : costs)
-    if (!cost.sum) cost.again = asReal(again[leaf++]);
+  for (LayerCost& cost : costs) {
+    if (cost.sum) continue;
+    const BackwardPass& backward = backward_of[leaf++];
+    cost.again = asReal(backward.again);
+    cost.input_gradient = backward.input_gradient;
+  }
   return costs;
 }
 

@@ -31,8 +31,9 @@ struct LayerCost {
   double activation_flops = 0.0;      ///< the same of its activation
   double forward_flops = 0.0, weight_flops = 0.0, input_flops = 0.0; ///< as in LayerPlan
   KernelShape kernel{};                                              ///< of a layer; not of a sum
-  double again = 0.0;   ///< how often a training pass repeats its forward pass
-  bool of_pass = false; ///< has statistics over the samples of a pass
+  double again = 0.0;          ///< how often a training pass repeats its forward pass
+  bool input_gradient = false; ///< does a training pass compute the gradient of its input?
+  bool of_pass = false;        ///< has statistics over the samples of a pass
 
   double parameters() const { return weights + vectors; }
   double channels() const; ///< of the input; for vectors and sequences, values per position

@@ -1,7 +1,7 @@
 #include "partita/plan/cost/stage_time.hpp"
 
+#include "partita/plan/cost/backward_passes.hpp"
 #include "partita/plan/cost/offload_time.hpp"
-#include "partita/plan/cost/recomputation.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -82,31 +82,29 @@ class StageClock {
 
  private:
   void addLayers(const StagePlan& own, StageTime& time) const {
-    bool input_gradient = _input_gradient;
-    const std::vector<std::int64_t> again = recomputations(own.layers, _input_gradient);
+    const std::vector<BackwardPass> backward_of = backwardPasses(own.layers, _input_gradient);
     std::size_t leaf = 0;
     for (const LayerPlan* layer : leavesOf(own.layers)) {
-      const std::int64_t repeats = again[leaf++];
+      const auto [again, input_gradient] = backward_of[leaf++];
       if (layer->exchange) continue;
       const PassTime pass = _terms.kernels.of(kernelShape(*layer), asReal(_samples), input_gradient);
       const double parameters = asReal(layer->parameters()),
-                   backward = pass.backward + asReal(repeats) * pass.forward;
+                   backward = pass.backward + asReal(again) * pass.forward;
       time.layers.push_back(
           {_slowdown * pass.forward, _slowdown * backward, sumBytes(_run) * asReal(layer->storedValues())});
       time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
-      if (_run.grid.replicas > 1) addStatistics(*layer, repeats, input_gradient, time);
-      input_gradient = input_gradient || parameters > 0.0;
+      if (_run.grid.replicas > 1) addStatistics(*layer, again, input_gradient, time);
     }
   }
 
   /// A norm over replicas adds up values and their number, then squares; in the backward pass the gradients
   /// of both.
-  static void addStatistics(const LayerPlan& layer, std::int64_t repeats, bool input_gradient,
+  static void addStatistics(const LayerPlan& layer, std::int64_t again, bool input_gradient,
                             StageTime& time) {
     time.statistics += asReal(layer.statistics());
     if (!layer.rules().acrossReplicas(layer)) return;
     const double channels = asReal(layer.in[0]);
-    for (std::int64_t pass = 0; pass <= repeats; ++pass) {
+    for (std::int64_t pass = 0; pass <= again; ++pass) {
       time.statistic_sums.push_back(channels + 1.0);
       time.statistic_sums.push_back(channels);
     }
@@ -194,10 +192,10 @@ double sumBytes(const ProgramRun& run) {
 CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, std::int64_t real_bytes,
                         bool input_gradient) {
   CopiedBytes copied;
-  const std::vector<std::int64_t> again = recomputations(own.layers, input_gradient);
+  const std::vector<BackwardPass> backward_of = backwardPasses(own.layers, input_gradient);
   std::size_t leaf = 0;
   for (const LayerPlan* layer : leavesOf(own.layers)) {
-    const double repeats = asReal(again[leaf++]);
+    const double again = asReal(backward_of[leaf++].again);
     if (!layer->exchange) continue;
     const ExchangePlan& plan = *layer->exchange;
     const ExchangedValues values = valuesOf(plan);
@@ -211,7 +209,7 @@ CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, std::int64_t re
       backward = asReal(layer->inputs() + layer->outputs());
     }
     copied.forward += bytes * forward;
-    copied.backward += bytes * (backward + repeats * forward);
+    copied.backward += bytes * (backward + again * forward);
   }
   return copied;
 }

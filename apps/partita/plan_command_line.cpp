@@ -97,8 +97,9 @@ void defineDeck(CLI::App& deck, DeckArguments& arguments) {
 void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
   fileOption(schedule, "FILE", arguments.input, "operators, edges and cores (JSON)")->required();
   schedule
-      .add_option("--time-limit", arguments.time_limit_seconds,
-                  "stop with the best schedule found after this time; also MM:SS or seconds (default: 60)")
+      .add_option(
+          "--time-limit", arguments.time_limit_seconds,
+          "stop after this time with the best schedule found so far; also MM:SS or seconds (default: 60)")
       ->transform(timeTransform())
       ->type_name("HH:MM:SS");
   choiceOption(

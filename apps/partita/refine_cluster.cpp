@@ -36,7 +36,7 @@ RunEvidence evidenceOf(const std::string& folder) {
   RunEvidence evidence{plan.task, plan.task.program->run(ranks)};
   evidence.compute = measured.at("compute_s").number(0, most_seconds);
   if (evidence.compute == 0.0)
-    throw UserError(path + ": /measured/compute_s is 0: the run has measured no time of computing");
+    throw UserError(path + ": /measured/compute_s is 0: the run has measured no computing time");
   for (const ExchangeKind kind : {ExchangeKind::gradients, ExchangeKind::parameters})
     if (waits.has(nameOf(kind))) evidence.sums += waits.at(nameOf(kind)).number(0, most_seconds);
   return evidence;

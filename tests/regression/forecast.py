@@ -130,7 +130,7 @@ class Forecasts(support.RunTest):
         summary["measured"]["compute_s"] = 0
         (folder / "summary.json").write_text(json.dumps(summary))
         self.assertRefused(run("plan", "calibrate", "--from", folder, "-o", refined),
-                           "r/summary.json: /measured/compute_s is 0: the run has measured no time of computing")
+                           "r/summary.json: /measured/compute_s is 0: the run has measured no computing time")
         self.assertFalse(refined.exists())
 
     def test_the_end_of_frozen_stages_is_no_evidence(self):

@@ -209,7 +209,7 @@ class Plans(Protected):
             self.assertUntouched(result, before, "two outputs have this name")
         for one, other in (("x", "x.partial"), ("x.partial", "x"), ("x", "x.partial-2")):
             self.assertUntouched(run("plan", "deck", self.deck, "--ranks", 1, "-o", self.folder / one, "--json",
-                                     self.folder / other), before, "of the other with .partial behind it")
+                                     self.folder / other), before, "of the other with .partial appended")
 
     def test_the_run_of_a_deck_is_not_overwritten(self):
         train(self.run_directory, self.deck)

@@ -41,8 +41,8 @@ void addLabels(Section& section, StrategySection& strategy) {
               "unless input "
               "is free");
   section.add("label_init", choice(strategy.sil.label_init),
-              "labels auto or learned: kind of the labels, at the start if they learn; auto: orthogonal, or "
-              "gaussian if the cut has fewer units than there are classes");
+              "labels auto or learned: kind of the labels or, if they learn, of their initial values; auto: "
+              "orthogonal, or gaussian if the cut has fewer units than there are classes");
   section.add(
       "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "positions",
       "learned, images: side of the windows over which each channel is averaged before the labels; 0: "

@@ -300,7 +300,7 @@ void refuseSameOutput(const std::string& one, const std::string& other) {
   if (!special && wholeName(one) == wholeName(other))
     throw UserError(other + ": two outputs have this name; give one of them a different name");
   if (isPartialName(wholeName(one), wholeName(other)) || isPartialName(wholeName(other), wholeName(one)))
-    throw UserError(other + ": one output has the name of the other with .partial behind it, which is needed "
+    throw UserError(other + ": one output has the name of the other with .partial appended, which is needed "
                             "while the other is written; choose another name");
 }
 

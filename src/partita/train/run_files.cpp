@@ -192,7 +192,7 @@ bool isRunDirectory(const std::string& folder) {
   }
 }
 
-/// Also with ".partial" or ".superseded" behind it.
+/// Also with ".partial" or ".superseded" appended.
 bool isNameOfCheckpoint(const fs::path& path) {
   const std::string name = path.filename().string();
   const std::size_t end = name.find(".h5");

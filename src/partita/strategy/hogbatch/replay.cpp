@@ -47,7 +47,7 @@ std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::str
     if (d.count > samples || d.first > samples - d.count)
       throw UserError(path + ": names samples from " + std::to_string(d.first) +
                       " on, past the end of an epoch of " + std::to_string(samples) +
-                      "; is it a run on other data?");
+                      "; is the log from a run on other data?");
   }
   return updates;
 }
@@ -91,8 +91,9 @@ void requireWhole(const std::vector<Decision>& all, const std::string& path, con
                     "; run/steps=" + std::to_string(found) + " repeats what the log has");
   const std::int64_t missing = epoch * progress.samples() + done - samples;
   if (missing > 0)
-    Log::warning(path + ": " + counted(missing, "sample") +
-                 " before its last step have no update in it; the replay repeats those that it has");
+    Log::warning(
+        path + ": " + counted(missing, "sample") +
+        " before its last step have no update in it; the replay repeats the updates that the log has");
 }
 
 } // namespace

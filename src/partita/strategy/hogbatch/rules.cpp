@@ -110,12 +110,11 @@ void HogbatchRules::checkLog(const RunConfig& config, const LoggedRun& run) cons
                     "since it records neither; set run/decisions=false");
   for (const std::string& change : deckChanges(before, config))
     if (changesGradients(change))
-      throw UserError(
-          "run/decisions: the log cannot continue with another deck (" + change +
-          "), since all its gradients are computed again with the last one; set run/decisions=false");
+      throw UserError("run/decisions: the log cannot continue with another deck (" + change +
+                      "), since a replay computes all gradients with the last deck; set run/decisions=false");
   if (takesSteps(before) != takesSteps(config)) // for which dropout draws its masks
-    throw UserError("run/decisions: the log cannot continue with another deck (strategy/rule), since all its "
-                    "gradients are computed again with the last one; set run/decisions=false");
+    throw UserError("run/decisions: the log cannot continue with another deck (strategy/rule), since a "
+                    "replay computes all gradients with the last deck; set run/decisions=false");
   const std::vector<Decision> decisions = readDecisions(run.log);
   const std::int64_t found = std::count_if(decisions.begin(), decisions.end(), [&](const Decision& one) {
     return one.applied >= 0 && one.applied < state->version;

@@ -6,7 +6,8 @@ namespace partita {
 
 /// Counts the bytes of Kokkos allocations in the memory space where Partita computes, and the number of all
 /// allocations, through the Kokkos Tools callbacks; a tool loaded by the user still receives every call. Call
-/// `start` right after Kokkos::initialize; further calls have no effect.
+/// `start` right after Kokkos::initialize; further calls have no effect. From then on, large arrays on the
+/// host also get huge pages, where Linux has them.
 class AllocationCounter {
  public:
   static void start();

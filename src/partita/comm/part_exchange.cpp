@@ -68,12 +68,13 @@ PartExchange::Ring PartExchange::ringOf(const PartRing& ring) const {
 
 void PartExchange::stage(const ExecSpace& space, const std::vector<Piece>& out,
                          const std::vector<Piece>& in) {
-  const auto make_room = [](PinnedVector& buffer, const std::vector<Piece>& pieces) {
+  const auto make_room = [&](PinnedVector& buffer, const std::vector<Piece>& pieces) {
     std::int64_t count = 0;
     for (const Piece& piece : pieces) count += piece.count;
-    if (static_cast<std::int64_t>(buffer.extent(0)) < count)
-      buffer = PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::staging"),
-                            count);
+    if (static_cast<std::int64_t>(buffer.extent(0)) >= count) return;
+    fence(space, "partita::PartExchange::staging"); // the device may still copy from the old one
+    buffer = PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::staging"),
+                          count);
   };
   make_room(_in, in);
   make_room(_out, out);

@@ -1,11 +1,13 @@
 #pragma once
 
+#include "partita/core/error.hpp"
 #include "partita/plan/scratch_budget.hpp"
 
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace partita {
@@ -89,6 +91,7 @@ int hostTeamSize(const ExecSpace& space, std::int64_t threads);
 template <class Policy>
 Policy teamsOf(const ExecSpace& space, std::int64_t teams, std::int64_t threads, std::int64_t lanes,
                std::size_t scratch_bytes = 0) {
+  PARTITA_REQUIRE(teams <= std::numeric_limits<int>::max(), "more teams than Kokkos can number");
   const auto count = static_cast<int>(teams);
   Policy policy = device_is_host ? Policy(space, count, hostTeamSize(space, threads))
                                  : Policy(space, count, static_cast<int>(threads), static_cast<int>(lanes));

@@ -257,6 +257,31 @@ TEST_CASE("Activations of 16 bits and their gradients take half the memory", "[h
         real.keptValues());
 }
 
+TEST_CASE("Tensors inside a group begin at multiples of 16 bytes, for any number of rows", "[half][memory]") {
+  std::int64_t tensors = 0;
+  const Vector memory("partita::test::memory", 1); // addresses alone are compared
+  const auto check = [&](const void* values) {
+    CHECK((static_cast<const char*>(values) - reinterpret_cast<const char*>(memory.data())) % 16 == 0);
+    ++tensors;
+  };
+  for (const Case& tried : cases(false)) {
+    for (const Precision precision : {Precision::single, Precision::bf16}) {
+      for (const LayerPlan& group : plansOf(tried, precision).front().layers) {
+        if (!group.group()) continue;
+        Real* next = memory.data();
+        const Tape tape = LayerChain(group.body).tapeIn(next, 3, TypedMatrix());
+        for (std::size_t i = 0; i < tape.outputs.size(); ++i) {
+          check(tape.outputs[i].data);
+          check(tape.saved[i].data());
+        }
+        check(next);
+        CHECK(next - memory.data() <= 3 * (group.savedValues() + alignedRoom(group.outputRoom())));
+      }
+    }
+  }
+  CHECK(tensors > 50);
+}
+
 TEST_CASE("The gradients of a convolution over no rows are zero", "[half]") {
   for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
     for (const std::int64_t groups : {1, 2}) {

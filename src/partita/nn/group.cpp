@@ -93,7 +93,7 @@ Group::Memory Group::memoryOf(const Pass& pass, const TypedMatrix& out, const Ma
   memory.shortcut = _shortcut.tapeIn(place, rows, TypedMatrix());
   if (_residual && needsArgument(_plan.spec.activation)) {
     memory.argument = place;
-    place += out.size();
+    place += rows * alignedRoom(out.columns);
   }
   memory.pass = pass;
   memory.pass.work = Vector(scratch, pass.work.size() - (scratch - pass.work.data()));

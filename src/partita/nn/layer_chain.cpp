@@ -102,7 +102,9 @@ Tape LayerChain::makeTape(std::int64_t capacity) const {
 }
 
 Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const TypedMatrix& out) const {
-  const auto take = [&](std::int64_t room) { return std::exchange(memory, memory + rows * room); };
+  const auto take = [&](std::int64_t room) {
+    return std::exchange(memory, memory + rows * alignedRoom(room));
+  };
   Tape tape;
   tape.rows = rows;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
@@ -118,7 +120,7 @@ Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const TypedMatrix& out
 /// The input as the first layer reads it. A copy takes the front of the scratch away from the layers.
 TypedMatrix LayerChain::storedInput(const ExecSpace& space, Pass& pass, const TypedMatrix& in) const {
   if (in.precision == _input) return in;
-  const std::int64_t room = in.rows * roomOf(in.columns, _input);
+  const std::int64_t room = in.rows * alignedRoom(roomOf(in.columns, _input));
   PARTITA_REQUIRE(room <= static_cast<std::int64_t>(pass.work.size()), "no scratch to convert an input");
   const TypedMatrix copy(_input, pass.work.data(), in.rows, in.columns);
   copyValues(space, in, copy);

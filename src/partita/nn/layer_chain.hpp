@@ -47,7 +47,7 @@ class LayerChain {
 
   Tape makeTape(std::int64_t capacity) const;
   /// A tape for `rows` samples in memory that the caller owns; the last output goes to `out` if that is not
-  /// empty. Advances `memory` by the amount used.
+  /// empty. Advances `memory` by the amount used, see `alignedRoom`.
   Tape tapeIn(Real*& memory, std::int64_t rows, const TypedMatrix& out) const;
 
   /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape. `in` may be `Real` where

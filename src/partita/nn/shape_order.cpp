@@ -9,7 +9,7 @@ ShapeOrder::Copies ShapeOrder::copiesIn(const Pass& pass, std::int64_t rows) con
   Real* next = pass.work.data();
   const auto take = [&](std::int64_t values, Precision precision) {
     const TypedMatrix matrix(precision, next, rows, values);
-    next += rows * roomOf(values, precision);
+    next += rows * alignedRoom(roomOf(values, precision));
     return matrix;
   };
   copies.in = take(inputs(), _plan.inputPrecision());

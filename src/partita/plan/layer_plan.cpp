@@ -87,7 +87,7 @@ std::int64_t LayerPlan::widestInside() const {
   std::int64_t widest = std::max(inputRoom(), outputRoom());
   for (const LayerPlan& layer : body) widest = std::max(widest, layer.outputRoom());
   for (const LayerPlan& layer : shortcut) widest = std::max(widest, layer.outputRoom());
-  return widest;
+  return alignedRoom(widest);
 }
 std::int64_t LayerPlan::savedValues() const {
   return rules().savedValues(*this);
@@ -98,7 +98,8 @@ bool LayerPlan::reorders() const {
 std::int64_t LayerPlan::workValues(std::int64_t rows) const {
   std::int64_t values = rules().workValues(*this, rows);
   if (reorders()) // the input, its gradient, and if it is an image the output or its gradient
-    values += rows * (2 * inputRoom() + (layoutOf(out).trivial() ? 0 : outputRoom()));
+    values +=
+        rows * (2 * alignedRoom(inputRoom()) + (layoutOf(out).trivial() ? 0 : alignedRoom(outputRoom())));
   if (part && part->partial_output) values = std::max(values, sumValues(rows * outputs()));
   if (part && part->partial_input_gradient) values = std::max(values, sumValues(rows * inputs()));
   return values;

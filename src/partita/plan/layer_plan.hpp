@@ -33,6 +33,13 @@ constexpr std::int64_t roomOf(std::int64_t values, Precision precision) {
   return precision == Precision::single ? values : (values + 1) / 2;
 }
 
+/// Room per sample for one of several tensors that follow one another in memory. Each begins at a multiple of
+/// 16 bytes for any number of samples, so kernels read all of them in the same packs, and add up in the same
+/// order.
+constexpr std::int64_t alignedRoom(std::int64_t room) {
+  return (room + 3) / 4 * 4;
+}
+
 /// The extents of the tensor of that name, which must be one of `shapes`.
 const std::vector<std::int64_t>& extentsOf(const std::vector<ParameterShape>& shapes,
                                            const std::string& name);
@@ -122,7 +129,7 @@ struct LayerPlan {
   Effort inputEffort() const;
   std::int64_t savedValues() const; ///< kept for the backward pass besides input and output
   /// Of a group: the most room that an activation takes, input and output included.
-  std::int64_t widestInside() const;
+  std::int64_t widestInside() const; ///< room for the largest tensor in a group
   std::int64_t keptValues() const { return outputRoom() + savedValues(); } ///< in `Real`
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
   /// Does it need copies of its input in the order of the shape? See `LayerRules::inShapeOrder`.

@@ -191,7 +191,7 @@ bool StagePlan::copiesOutput() const {
 }
 
 std::int64_t StagePlan::workValues(std::int64_t rows) const {
-  const std::int64_t input = copiesInput() ? rows * layers.front().inputRoom() : 0,
+  const std::int64_t input = copiesInput() ? rows * alignedRoom(layers.front().inputRoom()) : 0,
                      reconstructed = !decoder.empty() && readHalf(layers) ? rows * inputs() : 0;
   return std::max({std::max(left_out.work, workOfLayers(layers, rows)) + input, workOfLayers(decoder, rows),
                    workOfLayers(head, rows), reconstructed});

@@ -82,9 +82,12 @@ class GroupRules : public LayerRules {
   /// Per sample: all outputs inside, and what those layers save. The last output of a block is the block's
   /// own; the activation of a residual may need its argument.
   std::int64_t innerValues(const LayerPlan& plan) const {
-    const std::int64_t inside = sumOver(plan, &LayerPlan::keptValues);
-    if (!_residual) return inside - plan.outputRoom();
-    return inside + (needsArgument(plan.spec.activation) ? plan.outputs() : 0);
+    std::int64_t inside = 0;
+    for (const auto* layers : {&plan.body, &plan.shortcut})
+      for (const LayerPlan& layer : *layers)
+        inside += alignedRoom(layer.outputRoom()) + alignedRoom(layer.savedValues());
+    if (!_residual) return inside - alignedRoom(plan.outputRoom());
+    return inside + (needsArgument(plan.spec.activation) ? alignedRoom(plan.outputs()) : 0);
   }
 
   bool _residual;

@@ -244,6 +244,24 @@ class OtherData(support.RunTest):
             self.assertAlmostEqual(self.accuracy(folder, f"data/train_file={train_file}"),
                                    100 * summary["test_accuracy"], places=1)
 
+    def test_features_in_other_units(self):
+        """As pixels from 0 to 1 for a network that has learned from 0 to 255."""
+        def lines(factor):
+            return "".join(f"{i % 2} 1:{factor * (i % 7)} 2:{factor * (40 * (i % 2) + i % 3)}\n" for i in range(60))
+
+        for name, factor in (("train.txt", 255), ("test.txt", 255), ("half.txt", 128), ("small.txt", 1), ("large.txt", 65535)):
+            self.write(name, lines(factor))
+        said = "than those of the test set, which seem to be in other units"
+        for standardise in ("scalar", "feature", "none"):
+            folder = self.folder / standardise
+            support.train(folder, self.write("libsvm.toml", LIBSVM_DECK), f"data/path={self.folder}", "strategy/kind=joint",
+                          f"data/standardise={standardise}", "optimiser/learning_rate=1e-5")
+            for name, warns in (("test.txt", False), ("half.txt", False), ("small.txt", True), ("large.txt", True)):
+                for ranks in (1, 2):
+                    result = run("evaluate", folder, f"data/test_file={name}", ranks=ranks)
+                    self.assertWorked(result)
+                    self.assertEqual(result.stderr.count(said), warns and standardise != "none", name + result.stderr)
+
     def test_labels_are_those_of_the_training(self):
         def lines(shift):
             return "".join(f"{i % 3 + shift} {i % 3 + 1}:1\n" for i in range(90))

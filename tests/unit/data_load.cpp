@@ -1,5 +1,6 @@
 #include "partita/data/dataset.hpp"
 #include "partita/data/load_data.hpp"
+#include "partita/data/standardisation.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -87,6 +88,41 @@ TEST_CASE("Standardisation per feature leaves constants finite", "[data]") {
   CHECK(sets.scale[0] == 1.0F);
   CHECK(sets.scale[1] == Approx(1.0 / std::sqrt(8.0 / 3.0)));
   CHECK(standardisedRow(sets, sets.test.features, 0) == std::vector<float>{0.0F, 0.0F});
+}
+
+TEST_CASE("Samples in other units than those of a map are recognised, and ordinary ones are not", "[data]") {
+  constexpr std::size_t rows = 40, width = 3;
+  const auto samples = [](double factor, double offset, std::size_t count) {
+    std::vector<float> values;
+    for (std::size_t i = 0; i < count * width; ++i)
+      values.push_back(static_cast<float>(factor * static_cast<double>(i * i * 7 % 256) + offset));
+    return Samples(width, values);
+  };
+  for (const Standardise kind : {Standardise::scalar, Standardise::feature}) {
+    const AffineMap bytes = standardisation(samples(1.0, 0.0, rows), kind, ""),
+                    fractions = standardisation(samples(1.0 / 255.0, 0.0, rows), kind, "");
+    CHECK(hasAnotherScale(samples(1.0 / 255.0, 0.0, rows), bytes));
+    CHECK(hasAnotherScale(samples(1.0, 0.0, rows), fractions));
+    CHECK(hasAnotherScale(samples(1.0, 0.0, 1), fractions));
+    CHECK(hasAnotherScale(samples(1.0, 1e5, rows), bytes));
+    for (const double factor : {0.1, 1.0, 10.0})
+      CHECK_FALSE(hasAnotherScale(samples(factor, 20.0, rows), bytes));
+    CHECK_FALSE(
+        hasAnotherScale(Samples(width, std::vector<float>(width, 0.0F)), bytes)); // a single blank one
+    CHECK_FALSE(hasAnotherScale(Samples(), bytes));
+  }
+  const AffineMap none = standardisation(samples(1.0, 0.0, rows), Standardise::none, "");
+  CHECK_FALSE(hasAnotherScale(samples(1e6, 0.0, rows), none));
+}
+
+TEST_CASE("A feature with rare values has no scale of its own", "[data]") {
+  constexpr std::size_t width = 4;
+  const AffineMap map{{0.0F, 0.0F, 0.0F, 0.001F}, {0.5F, 0.5F, 0.5F, 1000.0F}};
+  std::vector<float> values;
+  for (std::size_t i = 0; i < 30; ++i)
+    for (std::size_t j = 0; j < width; ++j)
+      values.push_back(j == 3 ? (i == 0 ? 1.0F : 0.0F) : (i % 2 == 0 ? 2.0F : -2.0F));
+  CHECK_FALSE(hasAnotherScale(Samples(width, values), map));
 }
 
 TEST_CASE("The validation split is seeded, disjoint and outside the standardisation", "[data]") {

@@ -11,10 +11,10 @@
 #include "partita/data/idx.hpp"
 #include "partita/data/libsvm.hpp"
 #include "partita/data/order.hpp"
+#include "partita/data/standardisation.hpp"
 #include "partita/data/text.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <numeric>
@@ -23,121 +23,6 @@
 namespace partita {
 
 namespace {
-
-/// x -> (x - shift) * scale.
-struct AffineMap {
-  std::vector<float> shift, scale; ///< one value, or one per feature
-};
-
-/// Sums of (x - reference) and its square for each feature. If the reference is a value of the data itself, a
-/// constant gives exactly 0, and the difference of large numbers below does no harm.
-struct Moments {
-  std::vector<double> first, second;
-
-  explicit Moments(std::size_t width) : first(width, 0.0), second(width, 0.0) {}
-  void add(std::size_t column, double value) {
-    first[column] += value;
-    second[column] += value * value;
-  }
-};
-
-/// The same result as in the general case, bit for bit: the zeros that are not stored count where
-/// the reference is not zero.
-Moments sparseMoments(const SparseRows& rows, const std::vector<float>& reference) {
-  Moments moments(reference.size());
-  std::vector<double> row(reference.begin(), reference.end());
-  for (double& value : row) value = 0.0 - value;
-  std::vector<std::size_t> shifted;
-  for (std::size_t j = 0; j < reference.size(); ++j)
-    if (reference[j] != 0.0F) shifted.push_back(j);
-  for (std::size_t i = 0; i < rows.end.size(); ++i) {
-    for (std::size_t k = rows.begin(i); k < rows.end[i]; ++k) row[rows.columns[k]] += rows.values[k];
-    for (const std::size_t j : shifted) moments.add(j, row[j]);
-    for (std::size_t k = rows.begin(i); k < rows.end[i]; ++k) {
-      const std::size_t j = rows.columns[k];
-      if (reference[j] == 0.0F) moments.add(j, row[j]);
-      row[j] = 0.0 - static_cast<double>(reference[j]);
-    }
-  }
-  return moments;
-}
-
-Moments columnMoments(const Samples& samples, const std::vector<float>& reference) {
-  const std::size_t width = samples.width();
-  if (samples.sparse() != nullptr)
-    return sparseMoments(*samples.sparse(), reference.size() == width
-                                                ? reference
-                                                : std::vector<float>(width, reference.front()));
-  Moments moments(width);
-  const std::vector<float> ones(reference.size(), 1.0F);
-  std::vector<double> row(width);
-  for (std::size_t i = 0; i < samples.rows(); ++i) {
-    samples.copyRow(i, reference, ones, row.data());
-    for (std::size_t j = 0; j < width; ++j) moments.add(j, row[j]);
-  }
-  return moments;
-}
-
-float inverseDeviation(double first, double second, double count) {
-  const double mean = first / count, deviation = std::sqrt(std::max(0.0, second / count - mean * mean));
-  // The inverse of a smaller one would be infinite.
-  return deviation > std::numeric_limits<float>::min() ? static_cast<float>(1.0 / deviation) : 1.0F;
-}
-
-float shifted(float reference, double first, double count) {
-  return static_cast<float>(static_cast<double>(reference) + first / count);
-}
-
-/// Features with a small spread would hardly matter if all features were divided by the same deviation.
-void warnOfSmallFeatures(const Moments& moments, double count, float inverse_of_all,
-                         const std::string& source) {
-  constexpr float small = 100.0F;
-  constexpr double rounding = 1e-12; // of the sums of a constant
-  std::int64_t varying = 0, small_ones = 0;
-  for (std::size_t j = 0; j < moments.first.size(); ++j) {
-    const double square = moments.second[j] * count;
-    if (square - moments.first[j] * moments.first[j] <= rounding * square) continue; // a constant
-    ++varying;
-    if (inverseDeviation(moments.first[j], moments.second[j], count) > small * inverse_of_all) ++small_ones;
-  }
-  if (small_ones * 2 > varying)
-    Log::warning(
-        source + ": " + std::to_string(small_ones) + " of " + counted(varying, "feature") +
-        " have less than a hundredth of the deviation of all values and will hardly matter: consider "
-        "data/standardise = \"feature\"");
-}
-
-AffineMap scalarMap(const Samples& samples, float reference, const std::string& table) {
-  const Moments moments = columnMoments(samples, {reference});
-  const double first = std::accumulate(moments.first.begin(), moments.first.end(), 0.0);
-  const double second = std::accumulate(moments.second.begin(), moments.second.end(), 0.0);
-  const double count = static_cast<double>(samples.rows()) * static_cast<double>(samples.width());
-  const float scale = inverseDeviation(first, second, count);
-  if (!table.empty()) warnOfSmallFeatures(moments, static_cast<double>(samples.rows()), scale, table);
-  return {{shifted(reference, first, count)}, {scale}};
-}
-
-AffineMap featureMap(const Samples& samples, const std::vector<float>& reference) {
-  const Moments moments = columnMoments(samples, reference);
-  const auto count = static_cast<double>(samples.rows());
-  AffineMap map;
-  for (std::size_t j = 0; j < reference.size(); ++j) {
-    map.shift.push_back(shifted(reference[j], moments.first[j], count));
-    map.scale.push_back(inverseDeviation(moments.first[j], moments.second[j], count));
-  }
-  return map;
-}
-
-/// The map that gives `samples` mean 0 and deviation 1, over all features together (scalar) or per feature
-/// (feature). A constant, and what hardly differs from one, is only shifted; `none` maps every value to
-/// itself. `table`: the source of the samples if their features are different quantities; otherwise empty.
-AffineMap standardisation(const Samples& samples, Standardise kind, const std::string& table) {
-  if (kind == Standardise::none || samples.rows() == 0) return {{0.0F}, {1.0F}};
-  std::vector<float> reference(samples.width());
-  samples.copyRow(0, {0.0F}, {1.0F}, reference.data());
-  return kind == Standardise::scalar ? scalarMap(samples, reference.front(), table)
-                                     : featureMap(samples, reference);
-}
 
 LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
   const bool evaluates = trained != nullptr;

@@ -2,6 +2,7 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
+#include "partita/data/standardisation.hpp"
 #include "partita/io/output_file.hpp"
 
 namespace partita {
@@ -25,6 +26,12 @@ void compareStandardisation(const RunFacts& facts, const DataSets& sets, const s
   if (sets.shift.empty() || (facts.shift == sets.shift && facts.scale == sets.scale)) return;
   Log::warning(file + ": was trained on features with another mean or deviation; what the network computes "
                       "changes with them");
+}
+
+void compareTestFeatures(const RunFacts& facts, const DataSets& sets, const std::string& file) {
+  if (!hasAnotherScale(sets.test.features, {facts.shift, facts.scale})) return;
+  Log::warning(file + ": was trained on features with another mean or deviation than those of the test set, "
+                      "which seem to be in other units");
 }
 
 void compareHeldOut(const DataSection& before, const DataSection& now, bool same_seed, bool trains) {

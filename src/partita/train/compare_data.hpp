@@ -16,6 +16,10 @@ void compareLabels(const RunFacts& facts, const DataSets& sets, const std::strin
 /// else.
 void compareStandardisation(const RunFacts& facts, const DataSets& sets, const std::string& file);
 
+/// Warns if the features of the test set must be in other units than those that the network of `file` has
+/// learned from. Says nothing on a rank without features.
+void compareTestFeatures(const RunFacts& facts, const DataSets& sets, const std::string& file);
+
 /// Warns if both decks read the same training file, and `now` holds out other samples of it than `before`,
 /// which may have trained on them: as the test set, or if it `trains`, as the validation set. `same_seed`:
 /// are the samples drawn by the same random numbers?

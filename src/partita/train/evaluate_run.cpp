@@ -266,6 +266,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
     if (joinedForm(setup.config.strategy).fits_exits && !facts.exit_weights.empty())
       local->exit_weight = facts.exit_weights.at(static_cast<std::size_t>(local->index()));
   const DataSets& sets = setup.plans.sets;
+  if (world.rank() == 0) compareTestFeatures(facts, sets, source.file);
   Predictions kept(world, request.predictions, setup.plans.partition.stages.back().sequence,
                    facts.label_values);
   const OutputRows keep = [&](const TypedMatrix& logits) { kept.add(space, logits); };

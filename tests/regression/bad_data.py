@@ -78,6 +78,38 @@ class BadData(support.RunTest):
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual("if the channels come last, move them to the front" in result.stderr, warned, result.stderr)
 
+    def test_channels_that_come_last_are_told_before_what_follows_from_them(self):
+        self.write("train-images", idx(60, 8, 16, 1))
+        self.write("test-images", idx(20, 8, 16, 1))
+        layers = 'network/layers=[{ type = "conv2d", channels = 4, kernel = 2 }, { type = "flatten" }, { type = "dense" }]'
+        for more, ranks in ((["-n"], 1), ([], 1), ([], 2)):
+            result = run("train", self.idx, f"data/path={self.folder}", layers, "strategy/cuts=[1]", *more, ranks=ranks)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            lines = support.complaints(result)
+            self.assertEqual(len(lines), 2, lines)
+            self.assertIn("if the channels come last, move them to the front", lines[0])
+            self.assertIn("does not fit an input of 8x16x1", lines[1])
+
+    def test_classes_without_samples(self):
+        """Judged by the whole file, and told once, whatever else the deck takes of it."""
+        first = "class 0 has no training sample; do the labels start at 1?"
+        some = "no training sample is of 2 of the 5 classes: 1, 3"
+        for labels, said in ((bytes(1 + i % 3 for i in range(60)), first), (bytes(i % 3 * 2 for i in range(60)), some)):
+            path = self.write("train-labels", idx(60, values=labels))
+            self.write("test-labels", idx(20, values=labels[:20]))
+            for more, ranks in ((["-n"], 1), ([], 1), ([], 2)):
+                result = run("train", self.idx, f"data/path={self.folder}", *more, ranks=ranks)
+                self.assertWorked(result)
+                self.assertEqual(support.complaints(result), [f"warning: {path}: {said}"])
+            summary = support.train(self.folder / "run", self.idx, f"data/path={self.folder}")
+            self.assertIn(f"{path}: {said}", support.summary_of(self.folder / "run")["warnings"])
+            self.assertEqual(len(summary["warnings"]), 1)
+            self.assertDone(run("evaluate", self.folder / "run"))
+            self.assertDone(run("train", self.idx, f"data/path={self.folder}", "data/classes=5"))
+        self.write("train-labels", idx(60))
+        self.write("test-labels", idx(20))
+        self.assertDone(run("train", self.idx, f"data/path={self.folder}", "data/samples=20", "data/validation=0.5"))
+
     def test_no_file(self):
         self.refuse(self.idx, "train-images")
 
@@ -310,6 +342,30 @@ class OtherData(support.RunTest):
         self.assertDone(run("evaluate", folder, "training/batch=16777216"))
         most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # KiB
         self.assertLess(most, 1.5e6)
+
+    def test_evaluation_needs_the_test_set_alone(self):
+        lines = "".join(f"{i % 3 + 4} 1:{i % 3} 2:{i % 5}\n" for i in range(90))
+        text = "the quick brown fox jumps over the lazy dog\n" * 20
+        for name, content in (("train.txt", lines), ("test.txt", lines), ("train.text", text), ("test.text", text),
+                              *zip(NAMES, (idx(60, 4, 4), idx(60), idx(20, 4, 4), idx(20)))):
+            self.write(name, content)
+        tokens = ["data/kind=text", "data/train_file=train.text", "data/test_file=test.text", "data/sequence=8",
+                  'network/layers=[{ type = "embedding", width = 4 }, { type = "dense" }]']
+        for text, more, names in ((LIBSVM_DECK, [], ["train.txt"]), (IDX_DECK, [], NAMES[:2]),
+                                  (LIBSVM_DECK, tokens, ["train.text"])):
+            folder = self.folder / f"run-{names[0]}"
+            support.train(folder, self.write("deck.toml", text), f"data/path={self.folder}", *more, "strategy/kind=joint",
+                          "data/validation=0.2")
+            before = self.accuracy(folder)
+            for name in names:
+                (self.folder / name).unlink()
+            self.assertEqual(self.accuracy(folder), before)
+            self.assertDone(run("evaluate", folder, ranks=2))
+        support.train(self.folder / "run", self.deck, "data/kind=libsvm", "data/classes=0", "data/samples=0",
+                      "data/test_samples=0", f"data/path={self.folder}", "data/train_file=test.txt", "data/test_fraction=0.3",
+                      "training/batch=10", "strategy/kind=joint")
+        (self.folder / "test.txt").unlink()
+        self.assertRefused(run("evaluate", self.folder / "run"), "test.txt", "no such file")
 
     def test_samples_of_another_shape(self):
         for name, width in (("train.txt", 2), ("wide.txt", 3)):

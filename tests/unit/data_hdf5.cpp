@@ -130,15 +130,19 @@ TEST_CASE("HDF5 features keep their shape, bytes stay bytes, doubles become floa
   CHECK(rawRow(loadData(section, 1, Need::everything).train.features, 1) == std::vector<float>{-2});
 }
 
-TEST_CASE("An evaluation reads training features of HDF5 files if they have the test samples", "[data]") {
+TEST_CASE("An evaluation reads the training file of HDF5 data if that has the test samples", "[data]") {
   const ScratchFolder folder;
   DataSection section = sectionOf(folder);
   const TrainedInput trained{3, {1, 2, 3}, {0.0F}, {1.0F}, {}};
-  CHECK(loadData(section, 1, Need::everything, &trained).train.features.rows() == 0);
-  CHECK(loadData(section, 1, Need::everything, &trained).test.features.rows() == 3);
+  const auto load = [&] { return loadData(section, 1, Need::everything, &trained); };
+  CHECK(load().train.size() == 0);
+  std::filesystem::rename(folder.path("train.h5"), folder.path("moved.h5"));
+  CHECK(load().test.features.rows() == 3);
   section.test_file.clear();
   section.test_fraction = 0.5;
-  CHECK(loadData(section, 1, Need::everything, &trained).test.features.rows() == 3);
+  CHECK_THAT(messageOf(load), ContainsSubstring("train.h5: no such file"));
+  std::filesystem::rename(folder.path("moved.h5"), folder.path("train.h5"));
+  CHECK(load().test.features.rows() == 3);
 }
 
 TEST_CASE("Virtual HDF5 data sets read their sources, or are refused", "[data]") {

@@ -52,20 +52,19 @@ TEST_CASE("LIBSVM labels become ranks and the width is the larger of both files"
 
 TEST_CASE("Labels are those of the trained network, whichever are in the file", "[data]") {
   const ScratchFolder folder;
-  const DataSection section = sectionOf(folder, "2 1:1\n1 2:2\n", "2 1:4\n");
+  const DataSection section = sectionOf(folder, "no file of numbers", "2 1:1\n1 2:2\n");
   TrainedInput trained{3, {3}, {0.0F}, {1.0F}, {}};
   const auto load = [&] { return loadData(section, 1, Need::everything, &trained); };
   const DataSets numbered = load(); // it was trained on class numbers
   CHECK(numbered.classes == 3);
-  CHECK(numbered.train.labels == std::vector<std::int32_t>{2, 1});
-  CHECK(numbered.test.labels == std::vector<std::int32_t>{2});
+  CHECK(numbered.test.labels == std::vector<std::int32_t>{2, 1});
   CHECK(numbered.shape == std::vector<std::int64_t>{3});
   trained.label_values = {-1, 1, 2};
-  CHECK(load().train.labels == std::vector<std::int32_t>{2, 1});
+  CHECK(load().test.labels == std::vector<std::int32_t>{2, 1});
   trained.label_values = {1, 2, 7};
-  CHECK(load().train.labels == std::vector<std::int32_t>{1, 0});
+  CHECK(load().test.labels == std::vector<std::int32_t>{1, 0});
   trained.label_values = {2, 3, 7};
-  CHECK_THAT(messageOf([&] { load(); }), ContainsSubstring("train: label 1 of sample 1 does not occur"));
+  CHECK_THAT(messageOf([&] { load(); }), ContainsSubstring("test: label 1 of sample 1 does not occur"));
 }
 
 TEST_CASE("Bad LIBSVM text is named by line and column", "[data]") {

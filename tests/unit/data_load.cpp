@@ -1,3 +1,5 @@
+#include "partita/config/text.hpp"
+#include "partita/core/log.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/data/standardisation.hpp"
@@ -206,19 +208,25 @@ TEST_CASE("A network trained on labels of a LIBSVM file finds them in other file
   const TrainedInput trained{6, own.shape, own.shift, own.scale, {-3, 0, 1, 2, 3, 4}};
   const DataSets sets = loadData(section, 1, Need::everything, &trained);
   CHECK(sets.label_values == trained.label_values);
-  REQUIRE(sets.train.labels.size() == own.train.labels.size());
-  for (std::size_t i = 0; i < own.train.labels.size(); ++i)
-    CHECK(sets.train.labels[i] == own.train.labels[i] + 1);
+  REQUIRE(sets.test.labels.size() == own.test.labels.size());
+  for (std::size_t i = 0; i < own.test.labels.size(); ++i)
+    CHECK(sets.test.labels[i] == own.test.labels[i] + 1);
 }
 
-TEST_CASE("An evaluation reads no training images if there is a test set", "[data]") {
+TEST_CASE("An evaluation reads no training files if there is a test set", "[data]") {
   const ScratchFolder folder;
-  const DataSection section = idxSection(folder);
+  DataSection section = idxSection(folder);
+  section.validation = 0.2;
+  std::filesystem::remove(folder.path("images"));
+  std::filesystem::remove(folder.path("labels"));
   const TrainedInput trained{5, {1, 1, 2}, {0.0F}, {1.0F}, {}};
   const DataSets sets = loadData(section, 1, Need::everything, &trained);
-  CHECK(sets.train.size() == 10);
-  CHECK(sets.train.features.rows() == 0);
+  CHECK(sets.train.size() == 0);
+  CHECK(sets.shape == trained.shape);
+  CHECK(sets.classes == 5);
+  CHECK(sets.test.size() == 4);
   CHECK(standardisedRow(sets, sets.test.features, 3) == std::vector<float>{6, 7});
+  CHECK_THAT(messageFor(section), ContainsSubstring("no such file"));
 }
 
 TEST_CASE("Labels alone read no image, but check the counts", "[data]") {
@@ -231,6 +239,31 @@ TEST_CASE("Labels alone read no image, but check the counts", "[data]") {
   CHECK(sets.scale.empty());
   folder.write("images", idxFile({11, 1, 2}, 22));
   CHECK_THAT(messageFor(section, Need::labels_only), ContainsSubstring("11 images, but 10 labels in "));
+}
+
+TEST_CASE("Classes without a training sample are told, whatever part of the file is used", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = idxSection(folder);
+  const auto warned = [&](const std::vector<std::uint8_t>& labels) {
+    folder.write("labels", idxLabels(labels));
+    const std::size_t before = Log::warnings().size();
+    for (const Need need : {Need::labels_only, Need::everything}) loadData(section, 1, need);
+    const std::vector<std::string> all = Log::warnings();
+    return joined(std::vector<std::string>(all.begin() + static_cast<std::ptrdiff_t>(before), all.end()),
+                  "|");
+  };
+  section.samples = 2;
+  section.validation = 0.5;
+  CHECK(warned({0, 1, 2, 3, 4, 0, 1, 2, 3, 4}).empty());
+  const std::string file = folder.path("labels");
+  CHECK(warned({1, 2, 3, 4, 1, 2, 3, 4, 1, 2}) ==
+        file + ": class 0 has no training sample; do the labels start at 1?");
+  CHECK(warned({0, 1, 2, 4, 0, 1, 2, 4, 0, 1}) == file + ": no training sample is of 1 of the 5 classes: 3");
+  CHECK(warned({0, 1, 2, 9, 0, 1, 2, 9, 0, 1}) ==
+        file + ": no training sample is of 6 of the 10 classes: 3, 4, 5, 6, 7, ...");
+  CHECK(warned({0, 1, 2, 9, 0, 1, 2, 9, 0, 1}).empty()); // told already
+  section.classes = 12;
+  CHECK(warned({0, 1, 2, 8, 0, 1, 2, 8, 0, 1}).empty()); // the deck says so
 }
 
 TEST_CASE("Sets that do not fit together get one clear line", "[data]") {

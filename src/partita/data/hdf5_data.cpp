@@ -184,14 +184,11 @@ LoadedSet readOne(const DataSection& section, const std::string& path, std::int6
 } // namespace
 
 LoadedSets readHdf5(const DataSection& section, Need need, bool evaluates) {
-  const auto read_training = [&](Need wanted) {
-    return readOne(section, dataPath(section, section.train_file), section.samples, wanted);
-  };
+  const bool tested = !section.test_file.empty();
   LoadedSets sets;
-  sets.train = read_training(evaluates ? Need::labels_only : need);
-  if (!section.test_file.empty())
-    sets.test = readOne(section, dataPath(section, section.test_file), section.test_samples, need);
-  if (evaluates && sets.test.labels.empty()) sets.train = read_training(need);
+  if (!evaluates || !tested)
+    sets.train = readOne(section, dataPath(section, section.train_file), section.samples, need);
+  if (tested) sets.test = readOne(section, dataPath(section, section.test_file), section.test_samples, need);
   return sets;
 }
 

@@ -8,7 +8,7 @@ namespace partita {
 /// all other types become float) and integer labels [n], in the data sets named by the deck. The dimensions
 /// after n are the shape of a sample. Data sets that were never written, and virtual ones without their
 /// sources, are refused, since HDF5 would read their fill value. Errors are UserError with the file, the data
-/// set and the sample. `evaluates`: the training features are not needed if there is a test set.
+/// set and the sample. `evaluates`: only the test file is read, if there is one.
 LoadedSets readHdf5(const DataSection& section, Need need, bool evaluates = false);
 
 } // namespace partita

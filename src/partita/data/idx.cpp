@@ -159,8 +159,9 @@ std::vector<std::int32_t> readIdxLabels(const std::string& path) {
 
 LoadedSets readIdx(const DataSection& section, Need need, bool evaluates) {
   LoadedSets sets;
-  sets.train = readPair(dataPath(section, section.train_images), dataPath(section, section.train_labels),
-                        section.samples, evaluates ? Need::labels_only : need);
+  if (!evaluates)
+    sets.train = readPair(dataPath(section, section.train_images), dataPath(section, section.train_labels),
+                          section.samples, need);
   sets.test = readPair(dataPath(section, section.test_images), dataPath(section, section.test_labels),
                        section.test_samples, need);
   return sets;

@@ -26,7 +26,7 @@ IdxImages readIdxHeader(const std::string& path);
 
 std::vector<std::int32_t> readIdxLabels(const std::string& path);
 
-/// The four files of a deck of kind `idx`. `evaluates`: the training images are not needed.
+/// The four files of a deck of kind `idx`. `evaluates`: only the test set is read.
 LoadedSets readIdx(const DataSection& section, Need need, bool evaluates = false);
 
 } // namespace partita

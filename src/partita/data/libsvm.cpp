@@ -171,6 +171,29 @@ std::vector<std::int64_t> distinctLabels(const std::vector<std::int32_t>& all) {
   return labels;
 }
 
+/// Throws UserError if the training samples have no width, or a file has a larger one than `trained`.
+std::size_t commonWidth(const LibsvmFile& train, const LibsvmFile& test, const TrainedInput* trained) {
+  if (trained == nullptr) {
+    if (train.text.width == 0) throw UserError(train.name + ": contains labels, but no features");
+    return std::max(train.text.width, test.text.width);
+  }
+  for (const LibsvmFile* const file : {&train, &test})
+    if (file->text.width > trained->width()) failWidth(file->name, file->text.width, *trained);
+  return trained->width(); // the last features may be missing in a file
+}
+
+/// The labels of classes 0, 1, ....
+std::vector<std::int64_t> classLabels(const LibsvmFile& train, const DataSection& section,
+                                      const TrainedInput* trained) {
+  std::vector<std::int64_t> distinct = trained != nullptr
+                                           ? labelsOfClasses(trained->label_values, trained->classes)
+                                           : distinctLabels(train.text.labels);
+  if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)
+    throw UserError(train.name + ": " + std::to_string(distinct.size()) +
+                    " distinct labels, but data/classes is " + std::to_string(section.classes));
+  return distinct;
+}
+
 } // namespace
 
 LibsvmText parseLibsvm(std::string_view text, const std::string& name) {
@@ -178,33 +201,19 @@ LibsvmText parseLibsvm(std::string_view text, const std::string& name) {
 }
 
 LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput* trained) {
-  LibsvmFile train = readFile(dataPath(section, section.train_file));
-  const bool tested = !section.test_file.empty();
+  const bool tested = !section.test_file.empty(), trains = trained == nullptr || !tested;
+  LibsvmFile train = trains ? readFile(dataPath(section, section.train_file)) : LibsvmFile{};
   LibsvmFile test = tested ? readFile(dataPath(section, section.test_file)) : LibsvmFile{};
-  std::size_t width = std::max(train.text.width, test.text.width);
-  if (width == 0 || (trained == nullptr && train.text.width == 0))
-    throw UserError(train.name + ": contains labels, but no features");
-  if (trained != nullptr) {
-    for (const LibsvmFile* const file : {&train, &test})
-      if (file->text.width > trained->width()) failWidth(file->name, file->text.width, *trained);
-    width = trained->width(); // the last features may be missing in a file
-  }
-  const std::vector<std::int64_t> distinct = trained != nullptr
-                                                 ? labelsOfClasses(trained->label_values, trained->classes)
-                                                 : distinctLabels(train.text.labels);
-  if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)
-    throw UserError(train.name + ": " + std::to_string(distinct.size()) +
-                    " distinct labels, but data/classes is " + std::to_string(section.classes));
-
+  const std::size_t width = commonWidth(train, test, trained);
   LoadedSets sets;
-  sets.label_values = distinct;
+  sets.label_values = classLabels(train, section, trained);
   const auto fill = [&](LoadedSet& set, LibsvmFile& file, std::int64_t limit) {
-    set.labels = rankLabels(file.text.labels, file.name, distinct);
+    set.labels = rankLabels(file.text.labels, file.name, sets.label_values);
     set.shape = {static_cast<std::int64_t>(width)};
     set.features_source = set.labels_source = file.name;
     if (need == Need::everything) set.features = samplesOf(file, width, limit);
   };
-  fill(sets.train, train, section.samples);
+  if (trains) fill(sets.train, train, section.samples);
   if (tested) fill(sets.test, test, section.test_samples);
   return sets;
 }

@@ -23,8 +23,9 @@ struct LibsvmText {
 LibsvmText parseLibsvm(std::string_view text, const std::string& name);
 
 /// The two files of a deck of kind `libsvm`, plain or gzip'd. The distinct training labels in ascending order
-/// become 0 .. C-1, unless `trained` defines the mapping; the width is the largest width of the two files and
-/// `trained`. A set is stored without its zeros if that takes less than half of the memory.
+/// become 0 .. C-1, unless `trained` defines the mapping; then only the test file is read, if there is one.
+/// The width is the largest width of the two files, or that of `trained`. A set is stored without its zeros
+/// if that takes less than half of the memory.
 LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput* trained = nullptr);
 
 } // namespace partita

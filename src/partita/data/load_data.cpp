@@ -24,6 +24,11 @@ namespace partita {
 
 namespace {
 
+/// An evaluation reads the test set alone, if that has a file of its own.
+const LoadedSet& usedSet(const LoadedSets& loaded) {
+  return loaded.train.labels.empty() ? loaded.test : loaded.train;
+}
+
 LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
   const bool evaluates = trained != nullptr;
   switch (section.kind) {
@@ -34,7 +39,7 @@ LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, c
   case DataKind::hdf5:
     return readHdf5(section, need, evaluates);
   case DataKind::text:
-    return readText(section, need);
+    return readText(section, need, evaluates);
   case DataKind::grammar:
     return makeGrammarText(section, seed, need);
   case DataKind::noise:
@@ -118,6 +123,7 @@ Dataset firstSamples(Dataset set, std::int64_t limit) {
 /// Splits off the validation set, and a test set if no file provides one.
 void divide(DataSets& sets, const DataSection& section, std::uint64_t seed) {
   const std::size_t all = sets.train.size();
+  if (all == 0) return;
   if (sets.test.size() == 0)
     sets.test = firstSamples(splitOff(sets.train, section.test_fraction, all, "data/test_fraction", seed, 1),
                              section.test_samples);
@@ -128,9 +134,37 @@ void divide(DataSets& sets, const DataSection& section, std::uint64_t seed) {
 /// The shape of an image is read as channels x rows x columns.
 void warnOfChannelsThatComeLast(const Shape& shape, const std::string& source) {
   if (shape.size() != 3 || shape[2] == 2 || shape[2] > 4 || shape[0] <= 4) return;
-  Log::warning(source + ": samples of " + joined(shape, " x ") + " values are taken for " +
-               counted(shape[0], "channel") + " of " + std::to_string(shape[1]) + " x " +
-               std::to_string(shape[2]) + " pixels; if the channels come last, move them to the front");
+  Log::warnOnce(source + ": samples of " + joined(shape, " x ") + " values are taken for " +
+                counted(shape[0], "channel") + " of " + std::to_string(shape[1]) + " x " +
+                std::to_string(shape[2]) + " pixels; if the channels come last, move them to the front");
+}
+
+/// The network would have outputs that nothing trains. All samples of the file count, whatever the limits.
+void warnOfEmptyClasses(const LoadedSet& train, std::int64_t classes) {
+  constexpr std::size_t most_named = 5;
+  std::vector<bool> has_samples(static_cast<std::size_t>(classes), false);
+  for (const std::int32_t label : train.labels) has_samples[static_cast<std::size_t>(label)] = true;
+  const std::int64_t empty = std::count(has_samples.begin(), has_samples.end(), false);
+  if (empty == 0) return;
+  if (empty == 1 && !has_samples[0]) {
+    Log::warnOnce(train.labels_source + ": class 0 has no training sample; do the labels start at 1?");
+    return;
+  }
+  std::vector<std::int64_t> named;
+  for (std::size_t c = 0; c < has_samples.size() && named.size() < most_named; ++c)
+    if (!has_samples[c]) named.push_back(static_cast<std::int64_t>(c));
+  const bool all = static_cast<std::size_t>(empty) == named.size();
+  Log::warnOnce(train.labels_source + ": no training sample is of " + std::to_string(empty) + " of the " +
+                std::to_string(classes) + " classes: " + joined(named, ", ") + (all ? "" : ", ..."));
+}
+
+/// What is accepted but often a mistake. Labels are read before the network is planned, so the warnings
+/// precede the errors that follow from the same mistake. A deck that sets `data/classes` means this number.
+void warnOfOddities(const DataSection& section, const LoadedSets& loaded, const DataSets& sets,
+                    bool trained) {
+  if (section.kind != DataKind::hdf5 && section.kind != DataKind::idx) return;
+  warnOfChannelsThatComeLast(sets.shape, usedSet(loaded).features_source);
+  if (!trained && section.classes == 0) warnOfEmptyClasses(loaded.train, sets.classes);
 }
 
 /// Vectors may stand for images with as many values.
@@ -146,7 +180,7 @@ void checkShape(const Shape& shape, const TrainedInput& trained, const std::stri
 void asTrained(LoadedSets& loaded, const DataSection& section, const TrainedInput& trained) {
   if (loaded.vocabulary > 0) {
     if (section.classes == 0 && loaded.vocabulary != trained.classes)
-      throw UserError(loaded.train.labels_source + ": the vocabulary has " +
+      throw UserError(usedSet(loaded).labels_source + ": the vocabulary has " +
                       std::to_string(loaded.vocabulary) + " tokens, but the network was trained on " +
                       std::to_string(trained.classes));
     return;
@@ -157,43 +191,52 @@ void asTrained(LoadedSets& loaded, const DataSection& section, const TrainedInpu
   loaded.label_values = trained.label_values;
 }
 
-} // namespace
-
-DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
-  LoadedSets loaded = readSets(section, seed, need, trained);
-  if (trained != nullptr) asTrained(loaded, section, *trained);
-  if (!loaded.test.labels.empty() && loaded.train.shape != loaded.test.shape)
-    throw UserError(loaded.test.features_source + ": samples have the shape " +
-                    joined(loaded.test.shape, " x ") + ", but those of the training set have " +
-                    joined(loaded.train.shape, " x "));
-
-  DataSets sets;
-  sets.shape = loaded.train.shape;
-  if ((section.kind == DataKind::hdf5 || section.kind == DataKind::idx) && need == Need::everything)
-    warnOfChannelsThatComeLast(sets.shape, loaded.train.features_source);
-  sets.classes = trained != nullptr && section.classes == 0
-                     ? trained->classes
-                     : classCount(section, loaded.train, loaded.vocabulary);
-  sets.label_values = std::move(loaded.label_values);
+/// Throws UserError if the sets do not fit together, or if their labels are no classes.
+void checkSets(const LoadedSets& loaded, const DataSection& section, std::int64_t classes, bool trained) {
+  const LoadedSet &train = loaded.train, &test = loaded.test;
+  if (!train.labels.empty() && !test.labels.empty() && train.shape != test.shape)
+    throw UserError(test.features_source + ": samples have the shape " + joined(test.shape, " x ") +
+                    ", but those of the training set have " + joined(train.shape, " x "));
   const char* origin = section.classes != 0 ? "data/classes"
-                       : trained != nullptr ? "the classes of the trained network"
+                       : trained            ? "the classes of the trained network"
                                             : "the labels of the training set";
-  checkLabels(loaded.train, sets.classes, origin);
-  checkLabels(loaded.test, sets.classes, origin);
+  checkLabels(train, classes, origin);
+  checkLabels(test, classes, origin);
+}
+
+/// Takes the samples in use.
+void takeSamples(LoadedSets& loaded, const DataSection& section, std::uint64_t seed, DataSets& sets) {
   sets.train = limited(loaded.train, section.samples);
   sets.test = limited(loaded.test, section.test_samples);
   checkCount(sets.train, loaded.train.labels_source);
   checkCount(sets.test, loaded.test.labels_source);
   divide(sets, section, seed);
+}
+
+} // namespace
+
+DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
+  LoadedSets loaded = readSets(section, seed, need, trained);
+  if (trained != nullptr) asTrained(loaded, section, *trained);
+  DataSets sets;
+  sets.shape = usedSet(loaded).shape;
+  sets.classes = trained != nullptr && section.classes == 0
+                     ? trained->classes
+                     : classCount(section, loaded.train, loaded.vocabulary);
+  sets.label_values = std::move(loaded.label_values);
+  checkSets(loaded, section, sets.classes, trained != nullptr);
+  warnOfOddities(section, loaded, sets, trained != nullptr);
+  const std::string source = usedSet(loaded).features_source;
+  takeSamples(loaded, section, seed, sets);
   if (trained != nullptr) {
     sets.shift = trained->shift;
     sets.scale = trained->scale;
-    checkShape(sets.shape, *trained, loaded.train.features_source);
+    checkShape(sets.shape, *trained, source);
   } else if (need == Need::everything) {
     const bool tokens = loaded.vocabulary > 0;
     const bool table = sets.shape.size() == 1 && !tokens;
     AffineMap map = standardisation(sets.train.features, tokens ? Standardise::none : section.standardise,
-                                    table ? loaded.train.features_source : "");
+                                    table ? source : "");
     sets.shift = std::move(map.shift);
     sets.scale = std::move(map.scale);
   }

@@ -5,7 +5,8 @@
 namespace partita {
 
 /// Reads or generates the data of a deck. With `trained`, classes, labels and standardisation come from that
-/// network's data instead of the current training set. Throws UserError with a one-line message that names
+/// network's data instead of the current training set, which is not read if the test set has a file of its
+/// own. Warns once about data that look like a mistake. Throws UserError with a one-line message that names
 /// the file and the problem.
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need,
                   const TrainedInput* trained = nullptr);

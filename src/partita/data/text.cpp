@@ -171,7 +171,7 @@ LoadedSet windowsOf(const std::vector<std::int32_t>& tokens, std::int64_t vocabu
   return set;
 }
 
-LoadedSets readText(const DataSection& section, Need need) {
+LoadedSets readText(const DataSection& section, Need need, bool evaluates) {
   BytePairs pairs;
   if (!section.vocabulary.empty()) {
     GzipFile file(dataPath(section, section.vocabulary));
@@ -185,8 +185,9 @@ LoadedSets readText(const DataSection& section, Need need) {
     requireMemory(static_cast<double>(text.size()) * static_cast<double>(pairs.bytesToEncode()), file.name());
     return windowsOf(pairs.encode(text), sets.vocabulary, section.sequence, limit, file.name(), need);
   };
-  sets.train = read(section.train_file, section.samples);
-  if (!section.test_file.empty()) sets.test = read(section.test_file, section.test_samples);
+  const bool tested = !section.test_file.empty();
+  if (!evaluates || !tested) sets.train = read(section.train_file, section.samples);
+  if (tested) sets.test = read(section.test_file, section.test_samples);
   return sets;
 }
 

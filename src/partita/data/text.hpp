@@ -38,7 +38,7 @@ LoadedSet windowsOf(const std::vector<std::int32_t>& tokens, std::int64_t vocabu
                     std::int64_t limit, const std::string& source, Need need);
 
 /// The two files of a deck of kind `text`, plain or gzip'd: tokens are bytes, or come from a vocabulary of
-/// byte pairs.
-LoadedSets readText(const DataSection& section, Need need);
+/// byte pairs. `evaluates`: only the test file is read, if there is one.
+LoadedSets readText(const DataSection& section, Need need, bool evaluates = false);
 
 } // namespace partita

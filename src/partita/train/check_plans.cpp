@@ -112,7 +112,9 @@ void checkExitWeights(const RunFacts& facts, const RunConfig& config, int stages
 }
 
 void checkLabels(const Shape& output, const DataSets& sets) {
-  const std::int64_t labels = sets.train.labels_per_sample, positions = isSequence(output) ? output[0] : 1;
+  const Dataset& used =
+      sets.train.size() > 0 ? sets.train : sets.test; // an evaluation may need no training set
+  const std::int64_t labels = used.labels_per_sample, positions = isSequence(output) ? output[0] : 1;
   if (labels == positions) return;
   throw UserError("network/layers: the network predicts " + std::to_string(positions) +
                   " classes per sample, but the data have " + std::to_string(labels) + " labels per sample");

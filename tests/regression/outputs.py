@@ -118,7 +118,7 @@ class Inputs(support.RunTest):
                  "summary.json.partial", "checkpoints/step-000000010.h5.superseded", "checkpoints/best.h5")
         for name in names:
             (self.run_directory / name).write_text("set aside")
-        mine = self.write("run/mine.superseded", "mine")
+        mine = self.write("run/mine.superseded.npz", "mine")
         before = contents(self.folder)
         for name in names:
             with self.subTest(name):
@@ -242,6 +242,21 @@ class Evaluations(support.RunTest):
         said = "on which the network is also tested"
         self.assertIn(said, run("train", *deck, "data/validation=0.3", "-n").stderr)
         self.assertNotIn(said, run("train", *deck, "data/validation=0.3", "data/test_fraction=0.2", "-n").stderr)
+
+    def test_a_test_set_that_is_the_validation_set(self):
+        self.write("rows.txt", "".join(f"{i % 2} 1:{i % 7} 2:{i % 2}\n" for i in range(60)))
+        deck = [self.deck, "data/kind=libsvm", "data/train_file=rows.txt", f"data/path={self.folder}", "data/classes=0",
+                "data/samples=0", "data/test_samples=0", "training/batch=10", "strategy/kind=joint"]
+        for more, held_out, same in (
+                (["data/validation=0.3"], "42 training, 18 validation samples, which are also the test set, of 2", True),
+                (["data/validation=0.3", "data/test_samples=5"],
+                 "42 training, 18 validation samples, the first 5 of which are also the test set, of 2", True),
+                (["data/validation=0.3", "data/test_fraction=0.2"], "30 training, 18 validation, 12 test samples of 2", False),
+                (["data/validation=0.3", "data/test_file=rows.txt"], "42 training, 18 validation, 60 test samples of 2", False)):
+            self.assertIn(f"# data: {held_out} values", run("train", *deck, *more, "-n").stdout)
+            result = run("train", *deck, *more)
+            self.assertWorked(result)
+            self.assertEqual(bool(re.search(r"test accuracy [\d.]+ % on the validation set, ", result.stdout)), same)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class Outputs(Protected):
         self.assertDone(run("evaluate", self.run_directory, "--predictions", self.run_directory / "predictions.npz"))
         (self.folder / "lone").mkdir()
         shutil.copy(self.run_directory / "parameters.h5", self.folder / "lone" / "best.h5")
-        self.assertDone(run("evaluate", self.folder / "lone" / "best.h5", "--predictions", self.folder / "lone" / "workers.csv"))
+        self.assertDone(run("evaluate", self.folder / "lone" / "best.h5", "--predictions", self.folder / "lone" / "new.npz"))
 
     def test_a_full_disk_is_told_in_one_line(self):
         full = self.folder / "full.npz"
@@ -76,6 +76,14 @@ class Outputs(Protected):
                     self.assertEqual([line for line in result.stderr.splitlines() if "partita" in line],
                                      [f"partita: {full}: cannot be written: No space left on device"])
                     self.assertNotIn("MPI_ABORT", result.stderr)
+
+    def test_files_of_another_kind_are_not_replaced(self):
+        deck, odd = self.write("other.toml", "[run]\n"), self.write("odd.npz.txt", "notes")
+        before = contents(self.folder)
+        for target in (deck, odd, self.folder / "new", self.folder / "new.NPZ", "/dev/stdout"):
+            for ranks in (1, 2):
+                self.assertUntouched(run("evaluate", self.run_directory, "--predictions", target, ranks=ranks), before,
+                                     f"'{target}' must end in .npz")
 
     def test_data_are_not_overwritten(self):
         data, overrides = self.libsvm()

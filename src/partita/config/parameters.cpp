@@ -60,11 +60,11 @@ Section describeData(DataSection& data) {
               "text, grammar: tokens per sample; the network predicts the next token after each of them");
   section.add(
       "samples", &data.samples, atLeast(0), "samples",
-      "use only this many training samples, the first ones; 0: all, 20000 for glyphs and grammar, 1024 "
+      "use at most this many training samples, the first ones; 0: all, 20000 for glyphs and grammar, 1024 "
       "for noise");
   section.add(
       "test_samples", &data.test_samples, atLeast(0), "samples",
-      "use only this many test samples, the first ones; 0: all, 4000 for glyphs, 1000 for grammar, 256 "
+      "use at most this many test samples, the first ones; 0: all, 4000 for glyphs, 1000 for grammar, 256 "
       "for noise");
   section.add("classes", &data.classes, within(0, most_classes), "classes",
               "number of classes; 0: largest label + 1, for libsvm the number of different labels, 47 for "

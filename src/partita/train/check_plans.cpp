@@ -89,6 +89,15 @@ void tryFiles(const RunConfig& config, const DataSets& sets, const Partition& pa
     StoredVector::takeRoom({optimiser.offload, folder}, 1);
 }
 
+/// The samples that do not train. `same`: is the test set taken from the validation set?
+std::string heldOut(const DataSets& sets, bool same) {
+  const std::size_t validation = sets.validation.size(), test = sets.test.size();
+  const std::string text = std::to_string(validation) + " validation";
+  if (!same) return text + ", " + std::to_string(test) + " test samples";
+  if (test == validation) return text + " samples, which are also the test set,";
+  return text + " samples, the first " + std::to_string(test) + " of which are also the test set,";
+}
+
 } // namespace
 
 void checkStageCount(const RunConfig& config, int stages, int wanted) {
@@ -158,9 +167,9 @@ void dryRun(const RunConfig& deck, int ranks, const std::string& scratch) {
   checkTraining(config, sets, partition, grid);
   const RunLength count = planRunLength(config, sets.train.size());
   Log::info("# data: " + std::to_string(sets.train.size()) + " training, " +
-            std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +
-            " test samples of " + joined(sets.shape, " x ") + " values, " + counted(sets.classes, "class") +
-            "; " + counted(count.steps, "step") + " per stage");
+            heldOut(sets, config.data.testsOnValidationSet()) + " of " + joined(sets.shape, " x ") +
+            " values, " + counted(sets.classes, "class") + "; " + counted(count.steps, "step") +
+            " per stage");
   showPartition(deck, config, partition, grid, deviceKind(chooseMessagePaths(config)));
   if (const auto predicted = predictedCost(config, sets, partition, grid))
     Log::info("# " + costLine(*predicted));

@@ -5,6 +5,7 @@
 #include "partita/comm/wait.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/finite.hpp"
 #include "partita/core/log.hpp"
@@ -170,6 +171,15 @@ std::vector<std::string> inputsOf(const std::string& run, const DataSection& dat
   return files;
 }
 
+/// Throws UserError if the file of predictions would destroy an input, or has the name of another kind of
+/// file, which would be replaced by an archive.
+void checkPredictions(const EvaluationRequest& request, const DataSection& data) {
+  const std::string& name = request.predictions;
+  if (name.empty()) return;
+  refuseOutput(name, inputsOf(request.path, data));
+  if (!endsWith(name, ".npz")) throw UserError("'" + name + "' must end in .npz, as it is such an archive");
+}
+
 /// `whole`: is the last row that of the whole network? `adds`: is each row that of the sum up to its stage?
 void showEvaluation(const Evaluation& result, std::size_t samples, bool whole, bool adds, double perplexity) {
   Log::info("test accuracy on " + counted(static_cast<std::int64_t>(samples), "sample") + ":");
@@ -231,8 +241,7 @@ Evaluated evaluatedOf(const EvaluationRequest& request, const Communicator& worl
   source.deck.data.seed = asked.run.seed;
   compareHeldOut(trained.data, asked.data, true, false);
   source.deck.strategy.replicas = evaluationReplicas(source.deck.strategy, world.size());
-  if (!request.predictions.empty() && world.rank() == 0) // which writes them
-    refuseOutput(request.predictions, inputsOf(request.path, source.deck.data));
+  if (world.rank() == 0) checkPredictions(request, source.deck.data); // which writes them
   return source;
 }
 

@@ -217,8 +217,9 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
           ? ""
           : ", " + formatBytes(static_cast<double>(counters.sent.between_parts)) + " between parts";
   Log::info(formatted(
-      "test accuracy %.2f %%%s, %s samples/s, %.2f s training, %s between stages, %s between replicas%s",
-      100.0 * summary.evaluation.accuracy.back(), perplexity.c_str(),
+      "test accuracy %.2f %%%s%s, %s samples/s, %.2f s training, %s between stages, %s between replicas%s",
+      100.0 * summary.evaluation.accuracy.back(),
+      deck.data.testsOnValidationSet() ? " on the validation set" : "", perplexity.c_str(),
       formatCount(samplesPerSecond(summary, deck)).c_str(), summary.times.training,
       formatBytes(static_cast<double>(counters.sent.between_stages)).c_str(),
       formatBytes(static_cast<double>(counters.sent.between_replicas)).c_str(), parts.c_str()));

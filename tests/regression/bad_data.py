@@ -93,22 +93,23 @@ class BadData(support.RunTest):
     def test_classes_without_samples(self):
         """Judged by the whole file, and told once, whatever else the deck takes of it."""
         first = "class 0 has no training sample; do the labels start at 1?"
+        deck = ("train", self.idx, f"data/path={self.folder}", "strategy/kind=joint", "strategy/replicas=0")
         some = "no training sample is of 2 of the 5 classes: 1, 3"
         for labels, said in ((bytes(1 + i % 3 for i in range(60)), first), (bytes(i % 3 * 2 for i in range(60)), some)):
             path = self.write("train-labels", idx(60, values=labels))
             self.write("test-labels", idx(20, values=labels[:20]))
             for more, ranks in ((["-n"], 1), ([], 1), ([], 2)):
-                result = run("train", self.idx, f"data/path={self.folder}", *more, ranks=ranks)
+                result = run(*deck, *more, ranks=ranks)
                 self.assertWorked(result)
                 self.assertEqual(support.complaints(result), [f"warning: {path}: {said}"])
-            summary = support.train(self.folder / "run", self.idx, f"data/path={self.folder}")
+            summary = support.train(self.folder / "run", *deck[1:])
             self.assertIn(f"{path}: {said}", support.summary_of(self.folder / "run")["warnings"])
             self.assertEqual(len(summary["warnings"]), 1)
             self.assertDone(run("evaluate", self.folder / "run"))
-            self.assertDone(run("train", self.idx, f"data/path={self.folder}", "data/classes=5"))
+            self.assertDone(run(*deck, "data/classes=5"))
         self.write("train-labels", idx(60))
         self.write("test-labels", idx(20))
-        self.assertDone(run("train", self.idx, f"data/path={self.folder}", "data/samples=20", "data/validation=0.5"))
+        self.assertDone(run(*deck, "data/samples=20", "data/validation=0.5"))
 
     def test_no_file(self):
         self.refuse(self.idx, "train-images")

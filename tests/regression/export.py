@@ -461,6 +461,32 @@ class Outputs(support.RunTest):
                      "data/classes=0", "data/samples=0", "data/test_samples=0", "training/batch=20")
         self.assertRefused(result, path, "needs the HDF5 filter 'lzf', which is not installed")
 
+    def test_samples_without_labels(self):
+        """They have the same outputs as with labels."""
+        images = numpy.random.default_rng(1).integers(0, 256, (60, 1, 8, 8), dtype=numpy.uint8)
+        labels = numpy.arange(60) % 3
+        for name, labelled in (("train.h5", True), ("test.h5", True), ("new.h5", False)):
+            with h5py.File(self.folder / name, "w") as file:
+                file["features"] = images
+                if labelled:
+                    file["labels"] = labels
+        train(self.folder / "run", self.deck, "data/kind=hdf5", f"data/path={self.folder}", "data/train_file=train.h5",
+              "data/test_file=test.h5", "data/classes=0", "data/samples=0", "data/test_samples=0", "training/batch=20")
+        (self.folder / "train.h5").unlink()
+        evaluate = ("evaluate", self.folder / "run")
+        self.assertRefused(run(*evaluate, "data/test_file=new.h5"), "new.h5: no data set 'labels'")
+        self.assertDone(run(*evaluate, "--predictions", self.folder / "test.npz"))
+        for ranks in (1, 2, 4):
+            path = self.folder / f"new{ranks}.npz"
+            result = run(*evaluate, "data/test_file=new.h5", "--predictions", path, ranks=ranks)
+            self.assertDone(result)
+            self.assertIn("no test accuracy: the 60 samples of the test set have no labels", result.stdout)
+            self.assertNotIn("loss", result.stdout)
+            with numpy.load(self.folder / "test.npz") as known, numpy.load(path) as found:
+                self.assertEqual({*known} - {*found}, {"labels"})
+                self.assertTrue((found["features"] == known["features"]).all())
+                self.assertClose(found["logits"], known["logits"])
+
     def test_numbers_of_16_bits(self):
         """Files contain the float masters, so outputs differ by about as much as docs/export.md says."""
         for precision, most in (("fp16", 1.5e-3), ("bf16", 1.5e-2)):

@@ -145,6 +145,28 @@ TEST_CASE("An evaluation reads the training file of HDF5 data if that has the te
   CHECK(load().test.features.rows() == 3);
 }
 
+TEST_CASE("A test file without labels is accepted only where outputs alone are of use", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = sectionOf(folder);
+  TrainedInput trained{3, {1, 2, 3}, {0.0F}, {1.0F}, {4, 5, 6}};
+  const auto load = [&] { return loadData(section, 1, Need::everything, &trained); };
+  Hdf5Writer(folder.path("test.h5")).add("features", H5T_NATIVE_FLOAT, {2, 2, 3}, countUp(12));
+  CHECK_THAT(messageOf(load), ContainsSubstring("test.h5: no data set 'labels'"));
+  trained.labels_optional = true;
+  const DataSets sets = load();
+  CHECK_FALSE(sets.test_labelled);
+  CHECK(sets.test.size() == 2);
+  CHECK(rawRow(sets.test.features, 1) == std::vector<float>{6, 7, 8, 9, 10, 11});
+  writeGood(folder.path("test.h5"), 3);
+  trained.label_values.clear();
+  CHECK(load().test_labelled);
+  CHECK(load().test.labels == std::vector<std::int32_t>{0, 1, 2});
+  section.test_file.clear();
+  section.test_fraction = 0.5;
+  section.labels = "labls"; // samples of the training file have labels
+  CHECK_THAT(messageOf(load), ContainsSubstring("train.h5: no data set 'labls'"));
+}
+
 TEST_CASE("Virtual HDF5 data sets read their sources, or are refused", "[data]") {
   const ScratchFolder folder;
   DataSection alone = sectionOf(folder);

@@ -124,6 +124,7 @@ struct DataSets {
   std::int64_t classes = 0;
   std::vector<float> shift, scale;        ///< one value, or one per feature
   std::vector<std::int64_t> label_values; ///< labels of the classes in the files; empty: 0, 1, ...
+  bool test_labelled = true;              ///< otherwise its labels are 0 and mean nothing
 
   std::int64_t width() const { return valuesOf(shape); } ///< values per sample
 };
@@ -134,6 +135,7 @@ struct TrainedInput {
   Shape shape; ///< of a sample
   std::vector<float> shift, scale;
   std::vector<std::int64_t> label_values; ///< see DataSets
+  bool labels_optional = false;           ///< may the test set be without labels?
 
   std::size_t width() const { return static_cast<std::size_t>(valuesOf(shape)); } ///< values per sample
 };
@@ -160,6 +162,7 @@ struct LoadedSet {
   Samples features;
   std::vector<std::int32_t> labels;
   std::size_t labels_per_sample = 1;
+  bool labelled = true;                       ///< otherwise the labels are 0 and mean nothing
   std::vector<std::int64_t> shape;            ///< of one sample
   std::string features_source, labels_source; ///< file names for messages
 };

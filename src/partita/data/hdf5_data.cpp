@@ -163,15 +163,25 @@ Samples readFeatures(const Table& table, std::size_t rows, std::size_t width) {
   return Samples(width, std::move(values));
 }
 
-LoadedSet readOne(const DataSection& section, const std::string& path, std::int64_t limit, Need need) {
+/// The labels of samples that have none: a class that every network has.
+std::vector<std::int32_t> placeholders(const Table& features) {
+  const std::size_t samples = features.sizes.empty() ? 0 : features.sizes[0];
+  if (samples == 0) throw UserError(features.place + ": contains no samples");
+  requireMemory(static_cast<double>(samples) * sizeof(std::int32_t), features.place);
+  return std::vector<std::int32_t>(samples, 0);
+}
+
+LoadedSet readOne(const DataSection& section, const std::string& path, std::int64_t limit, Need need,
+                  bool labels_optional) {
   const Hdf5Silence silence;
   const std::string name = findFile(path);
   const Hdf5File file = openFile(name);
   const Table features = openTable(file.get(), name, section.features);
-  const Table labels = openTable(file.get(), name, section.labels);
   LoadedSet set;
+  set.labelled = !labels_optional || H5Lexists(file.get(), section.labels.c_str(), H5P_DEFAULT) > 0;
   set.features_source = set.labels_source = name;
-  set.labels = readLabels(labels);
+  set.labels =
+      set.labelled ? readLabels(openTable(file.get(), name, section.labels)) : placeholders(features);
   checkFeatures(features, set.labels.size());
   set.shape.assign(features.sizes.begin() + 1, features.sizes.end());
   if (set.shape.size() == 2) set.shape.insert(set.shape.begin(), 1); // an image without channels
@@ -183,12 +193,14 @@ LoadedSet readOne(const DataSection& section, const std::string& path, std::int6
 
 } // namespace
 
-LoadedSets readHdf5(const DataSection& section, Need need, bool evaluates) {
+LoadedSets readHdf5(const DataSection& section, Need need, const TrainedInput* trained) {
   const bool tested = !section.test_file.empty();
   LoadedSets sets;
-  if (!evaluates || !tested)
-    sets.train = readOne(section, dataPath(section, section.train_file), section.samples, need);
-  if (tested) sets.test = readOne(section, dataPath(section, section.test_file), section.test_samples, need);
+  if (trained == nullptr || !tested)
+    sets.train = readOne(section, dataPath(section, section.train_file), section.samples, need, false);
+  if (tested)
+    sets.test = readOne(section, dataPath(section, section.test_file), section.test_samples, need,
+                        trained != nullptr && trained->labels_optional);
   return sets;
 }
 

@@ -37,7 +37,7 @@ LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, c
   case DataKind::libsvm:
     return readLibsvm(section, need, trained);
   case DataKind::hdf5:
-    return readHdf5(section, need, evaluates);
+    return readHdf5(section, need, trained);
   case DataKind::text:
     return readText(section, need, evaluates);
   case DataKind::grammar:
@@ -187,7 +187,7 @@ void asTrained(LoadedSets& loaded, const DataSection& section, const TrainedInpu
   }
   if (section.isGenerated() || trained.label_values.empty() || !loaded.label_values.empty()) return;
   for (LoadedSet* const set : {&loaded.train, &loaded.test})
-    set->labels = rankLabels(set->labels, set->labels_source, trained.label_values);
+    if (set->labelled) set->labels = rankLabels(set->labels, set->labels_source, trained.label_values);
   loaded.label_values = trained.label_values;
 }
 
@@ -208,6 +208,7 @@ void checkSets(const LoadedSets& loaded, const DataSection& section, std::int64_
 void takeSamples(LoadedSets& loaded, const DataSection& section, std::uint64_t seed, DataSets& sets) {
   sets.train = limited(loaded.train, section.samples);
   sets.test = limited(loaded.test, section.test_samples);
+  sets.test_labelled = loaded.test.labelled;
   checkCount(sets.train, loaded.train.labels_source);
   checkCount(sets.test, loaded.test.labels_source);
   divide(sets, section, seed);

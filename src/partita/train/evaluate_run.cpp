@@ -34,8 +34,8 @@ namespace partita {
 namespace {
 
 /// The outputs of the joined network for each sample of a set, as NumPy's .npz: `features` [samples, width]
-/// as in the data files, `labels` [samples], `logits` [samples, classes]; of a network that predicts a
-/// sequence, `labels` [samples, positions], `logits` [samples, positions, classes].
+/// as in the data files, `labels` [samples] if they are known, `logits` [samples, classes]; of a network that
+/// predicts a sequence, `labels` [samples, positions], `logits` [samples, positions, classes].
 class Predictions {
  public:
   /// Keeps nothing if `path` is empty. Collective; throws UserError on every rank if the file cannot be
@@ -132,8 +132,10 @@ void Predictions::writeAll(const Grid& grid, const DataSets& sets, const Dataset
     writeFeatures(set.features);
     std::vector<std::int64_t> extents{samples};
     if (_sequence) extents.push_back(static_cast<std::int64_t>(set.labels_per_sample));
-    _file->begin("labels", "<i4", extents, set.labels.size() * sizeof(std::int32_t));
-    _file->write(set.labels.data(), set.labels.size() * sizeof(std::int32_t));
+    if (sets.test_labelled) {
+      _file->begin("labels", "<i4", extents, set.labels.size() * sizeof(std::int32_t));
+      _file->write(set.labels.data(), set.labels.size() * sizeof(std::int32_t));
+    }
     extents.push_back(sets.classes);
     _file->begin("logits", "<f4", extents, set.labels.size() * classes * sizeof(float));
   });
@@ -160,8 +162,9 @@ std::int64_t evaluationReplicas(const StrategySection& strategy, int ranks) {
   return ranks / groups;
 }
 
-TrainedInput trainedInput(const RunFacts& facts) {
-  return {facts.classes, facts.shape, facts.shift, facts.scale, facts.label_values};
+/// Outputs for each sample are of use without labels.
+TrainedInput trainedInput(const RunFacts& facts, bool labels_optional) {
+  return {facts.classes, facts.shape, facts.shift, facts.scale, facts.label_values, labels_optional};
 }
 
 /// The files that are read, and must not be overwritten.
@@ -264,7 +267,7 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   SharedRunFile file(world, fileOf(request, world));
   collectively(world, [&] { source = evaluatedOf(request, world, file); });
   const RunFacts& facts = source.facts;
-  Setup setup(world, source.deck, trainedInput(facts));
+  Setup setup(world, source.deck, trainedInput(facts, !request.predictions.empty()));
   const int all = setup.grid.plan().stages, stages = request.stages > 0 ? request.stages : all;
   collectively(world, [&] { checkStageCount(setup.config, all, stages); });
   showMessagePaths(setup.grid);
@@ -286,8 +289,12 @@ void evaluateRun(const Communicator& world, const EvaluationRequest& request,
   const bool any_fails = world.maximum(std::int64_t{fails}) > 0;
   if (kept.wanted() && !any_fails) // otherwise an earlier file stays
     kept.write(setup.grid, sets, sets.test, stages);
-  showEvaluation(result, sets.test.size(), stages == all, joinedForm(setup.config.strategy).adds_exits,
-                 perplexityOf(setup.config, setup.plans.partition, result.loss.back()));
+  if (sets.test_labelled)
+    showEvaluation(result, sets.test.size(), stages == all, joinedForm(setup.config.strategy).adds_exits,
+                   perplexityOf(setup.config, setup.plans.partition, result.loss.back()));
+  else
+    Log::info("no test accuracy: the " + counted(static_cast<std::int64_t>(sets.test.size()), "sample") +
+              " of the test set have no labels");
   const std::string hash = hashParameters(setup.grid, setup.stagePointers<const Stage*>());
   Log::info("parameters_hash " + hash);
   if (fails)

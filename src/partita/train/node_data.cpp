@@ -140,6 +140,7 @@ DataSets loadOnNode(const Communicator& world, const Communicator* sharing,
   broadcast(*sharing, sets.scale);
   broadcast(*sharing, sets.label_values);
   sets.classes = sharing->maximum(sets.classes);
+  sets.test_labelled = sharing->minimum(std::int64_t{sets.test_labelled}) != 0;
   return sets;
 }
 

@@ -266,7 +266,8 @@ TEST_CASE("Tensors inside a group begin at multiples of 16 bytes, for any number
   };
   for (const Case& tried : cases(false)) {
     for (const Precision precision : {Precision::single, Precision::bf16}) {
-      for (const LayerPlan& group : plansOf(tried, precision).front().layers) {
+      const StagePlan plan = plansOf(tried, precision).front();
+      for (const LayerPlan& group : plan.layers) {
         if (!group.group()) continue;
         Real* next = memory.data();
         const Tape tape = LayerChain(group.body).tapeIn(next, 3, TypedMatrix());

@@ -21,6 +21,14 @@ NetworkSection network(const std::vector<LayerSpec>& layers) {
   return section;
 }
 
+/// A group of layers.
+LayerSpec wrapped(const std::string& type, const std::vector<LayerSpec>& layers) {
+  LayerSpec spec;
+  spec.type = type;
+  spec.layers = layers;
+  return spec;
+}
+
 } // namespace
 
 TEST_CASE("Repeats are unrolled and the last layer is as wide as there are classes", "[plan]") {
@@ -89,6 +97,9 @@ TEST_CASE("Networks that do not fit are refused", "[plan]") {
   CHECK(messageOf([] {
           planNetwork(network({dense(5), dense(7)}), {4}, 3);
         }) == "network/layers: the last layer has 7 units, but the data have 3 classes; remove its units");
+  CHECK(messageOf([&] {
+          planNetwork(network({wrapped("block", {dense(5), dense(7)})}), {4}, 3);
+        }) == "network/layers: the last layer has 7 units, but the data have 3 classes; remove its units");
   CHECK(messageOf([] {
           planNetwork(network({dense(5), dense(0, Activation::relu)}), {4}, 3);
         }) == "network/layers: the last layer must have no activation, because the loss includes one");
@@ -101,6 +112,22 @@ TEST_CASE("Networks that do not fit are refused", "[plan]") {
   CHECK(messageOf([&] {
           planNetwork(network({convolution}), {1, 3, 2}, 6);
         }) == "network/layers: the output of the last layer, 3x2x1, is an image; add a dense layer");
+}
+
+TEST_CASE("Whoever ends a network without a layer of units is told to add one", "[plan]") {
+  const auto complaint = [](const LayerSpec& last) {
+    return messageOf([&] { planNetwork(network({dense(7), last}), {4}, 3); });
+  };
+  LayerSpec dropout;
+  dropout.type = "dropout";
+  const std::string advice = " gives 7 values, but the data have 3 classes; add { type = \"dense\" }";
+  CHECK(complaint(dropout) == "network/layers: the last layer, of type 'dropout'," + advice);
+  CHECK(complaint(wrapped("block", {dense(7), dropout})) ==
+        "network/layers: the last layer, of type 'block'," + advice);
+  CHECK(complaint(wrapped("residual", {dense(7)})) == // its sum is as wide as its input
+        "network/layers: the last layer, of type 'residual'," + advice);
+  CHECK(complaint(dense(7, Activation::identity, 2)) == // all copies are alike
+        "network/layers: the last layer, of type 'dense'," + advice);
 }
 
 TEST_CASE("Groups: shapes, costs, names and numbers of the layers inside", "[plan]") {

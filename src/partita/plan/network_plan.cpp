@@ -1,9 +1,11 @@
 #include "partita/plan/network_plan.hpp"
 
+#include "partita/config/layer_types.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layers/table.hpp"
 #include "partita/plan/window_plan.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace partita {
@@ -119,6 +121,17 @@ double seenValues(const LayerPlan& leaf) {
                  : 0.0;
 }
 
+/// Whether the last layer of a network would be as wide as there are classes if its units were removed.
+bool takesUnits(const LayerSpec& last) {
+  if (last.repeat > 1) return false;
+  const LayerType& type = layerTypes().at(last.type);
+  if (type.role == LayerRole::row) return !last.layers.empty() && takesUnits(last.layers.back());
+  LayerSpec spec = last;
+  const std::vector<Parameter> keys = describe(spec).parameters;
+  return std::any_of(keys.begin(), keys.end(),
+                     [](const Parameter& key) { return key.required == Required::but_last; });
+}
+
 /// Beyond this, the byte counts of a stage and of a batch would overflow their integer type.
 void checkSize(const std::vector<LayerPlan>& layers) {
   constexpr double most_parameters = 1e15, most_values = 1e11, most_seen = 1e15;
@@ -135,6 +148,16 @@ void checkSize(const std::vector<LayerPlan>& layers) {
     throw UserError("network/layers: the layers would have more than 10^11 outputs per sample");
 }
 
+/// The last layer of a network is not as wide as there are classes.
+[[noreturn]] void refuseWidth(const LayerSpec& last, std::int64_t width, std::int64_t classes) {
+  if (takesUnits(last))
+    throw UserError("network/layers: the last layer has " + std::to_string(width) +
+                    " units, but the data have " + std::to_string(classes) + " classes; remove its units");
+  throw UserError("network/layers: the last layer, of type '" + last.type + "', gives " +
+                  std::to_string(width) + " values, but the data have " + std::to_string(classes) +
+                  " classes; add { type = \"dense\" }");
+}
+
 } // namespace
 
 std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& input, std::int64_t classes) {
@@ -144,10 +167,7 @@ std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& i
   checkSize(layers);
   const Shape& out = layers.back().out;
   const std::int64_t width = isSequence(out) ? out[1] : valuesOf(out);
-  if (width != classes) {
-    throw UserError("network/layers: the last layer has " + std::to_string(width) +
-                    " units, but the data have " + std::to_string(classes) + " classes; remove its units");
-  }
+  if (width != classes) refuseWidth(network.layers.back(), width, classes);
   if (!layoutOf(out).trivial()) // or the order in memory would number the classes
     throw UserError("network/layers: the output of the last layer, " + toText(out) +
                     ", is an image; add a dense layer");

@@ -117,10 +117,9 @@ std::string scratchOf(const TrainArguments& arguments, const TrainPlan& plan) {
 
 /// A deck may have keys of all kinds, as every effective deck does; somebody who writes an override wants an
 /// effect.
-void warnOfUnused(const std::vector<std::string>& overrides, StrategyKind kind) {
-  for (const std::string& key : withoutEffect(overrides, kind))
-    Log::warnOnce("strategy/" + key + " on the command line has no effect with strategy/kind '" +
-                  nameOf(kind) + "'");
+void warnOfUnused(const std::vector<std::string>& overrides, const RunConfig& deck) {
+  for (const UnusedKey& unused : withoutEffect(overrides, deck))
+    Log::warnOnce(unused.key + " on the command line has no effect with " + unused.setting);
 }
 
 /// Refuses files that have no place without a run directory.
@@ -146,7 +145,7 @@ std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArgu
       for (const std::string& file : {arguments.deck, plan.start.file})
         refuseLeftover(plan.directory.path(), file);
     plan.deck = deckOf(arguments, plan.start.file, stored);
-    if (world.rank() == 0) warnOfUnused(arguments.overrides, plan.deck.strategy.kind);
+    if (world.rank() == 0) warnOfUnused(arguments.overrides, plan.deck);
     if (!arguments.replay.empty()) setReplay(arguments, plan.deck);
     if (!arguments.dry_run && !plan.directory.exists()) checkOutputs(plan.deck.run);
     if (arguments.dry_run && world.rank() == 0)

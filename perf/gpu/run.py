@@ -199,7 +199,7 @@ MODELS = {
     "mlp256_b1024": ("emnist-joint.toml", 1024, IMAGES),
     "mlp2048_b512": ("mlp2048.toml", 512, IMAGES),
     "lenet_b128": ("lenet-mnist.toml", 128, IMAGES),
-    "resnet50_b64": ("resnet-50.toml", 64, ["data/samples=512", "optimiser/kind=adamw", "optimiser/momentum=0"]),
+    "resnet50_b64": ("resnet-50.toml", 64, ["data/samples=512", "optimiser/kind=adamw"]),
     "gpt2small_b8": ("gpt2-kept.toml", 8, ["data/classes=50304", "data/samples=64"]),
 }
 

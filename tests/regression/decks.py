@@ -91,6 +91,13 @@ class Decks(support.RunTest):
             said = [f"warning: {key} on the command line has no effect with strategy/kind '{kind}'"]
             self.assertEqual([line for line in support.complaints(result) if key in line],
                              said if kind != "local-sgd" else [])
+        for key, value, setting in (("optimiser/momentum", 0.5, "optimiser/kind 'adam'"),
+                                    ("optimiser/step_factor", 0.5, "optimiser/schedule 'cosine'"),
+                                    ("data/channels", 3, "data/kind 'glyphs'")):
+            result = run("train", self.deck, f"{key}={value}", "-n")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(support.complaints(result),
+                             [f"warning: {key} on the command line has no effect with {setting}"])
         effective = self.write("effective.toml", run("train", DECKS / "demo.toml", "-n").stdout)
         self.assertNotIn("has no effect", run("train", effective, "-n").stderr)
 

@@ -1,6 +1,8 @@
 #include "partita/config/deck.hpp"
+#include "partita/config/parameters.hpp"
 #include "partita/config/user_error.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,17 @@ std::string errorOf(const std::string& text) {
     return error.what();
   }
   return {};
+}
+
+std::vector<std::string> keysOf(const std::vector<UnusedKey>& unused) {
+  std::vector<std::string> keys;
+  for (const UnusedKey& one : unused) keys.push_back(one.key.substr(one.key.find('/') + 1));
+  return keys;
+}
+
+/// The keys among `overrides` that have no effect after another override.
+std::vector<std::string> unusedWith(const std::string& setting, const std::vector<std::string>& overrides) {
+  return keysOf(withoutEffect(overrides, with({setting})));
 }
 
 } // namespace
@@ -94,17 +107,64 @@ TEST_CASE("A bad override names itself", "[config]") {
 }
 
 TEST_CASE("Overrides that a kind of strategy never reads are found", "[config]") {
-  const std::vector<std::string> all{"strategy/kind=sil",          "strategy.warmup_steps=500",
-                                     "strategy/noise=1",           "strategy/schedule=gpipe",
-                                     "strategy/shared_workers=1",  "strategy/queue=2",
-                                     "strategy/wire=bf16",         "strategy/input=free",
-                                     "optimiser/warmup_steps=500", "strategy/stages=3"};
+  const std::vector<std::string> all{
+      "strategy.warmup_steps=500", "strategy/noise=1",           "strategy/schedule=gpipe",
+      "strategy/shared_workers=1", "strategy/queue=2",           "strategy/wire=bf16",
+      "strategy/input=free",       "optimiser/warmup_steps=500", "strategy/stages=3"};
   using Keys = std::vector<std::string>;
-  CHECK(withoutEffect(all, StrategyKind::sil) == Keys{"warmup_steps", "shared_workers"});
-  for (const StrategyKind kind : {StrategyKind::joint, StrategyKind::pipeline})
-    CHECK(withoutEffect(all, kind) == Keys{"warmup_steps", "noise", "shared_workers", "input"});
-  CHECK(withoutEffect(all, StrategyKind::local_sgd) == Keys{"noise", "shared_workers", "input"});
-  CHECK(withoutEffect(all, StrategyKind::hogbatch) == Keys{"warmup_steps", "noise", "schedule", "input"});
+  CHECK(unusedWith("strategy/kind=sil", all) == Keys{"warmup_steps", "shared_workers"});
+  for (const std::string kind : {"joint", "pipeline"})
+    CHECK(unusedWith("strategy/kind=" + kind, all) ==
+          Keys{"warmup_steps", "noise", "shared_workers", "input"});
+  CHECK(unusedWith("strategy/kind=local-sgd", all) == Keys{"noise", "shared_workers", "input"});
+  RunConfig workers;
+  workers.strategy.kind = StrategyKind::hogbatch;
+  CHECK(keysOf(withoutEffect(all, workers)) == Keys{"warmup_steps", "noise", "schedule", "input"});
+  CHECK(withoutEffect({"strategy/every=2"}, workers).front().key == "strategy/every");
+  CHECK(withoutEffect({"strategy/every=2"}, workers).front().setting == "strategy/kind 'hogbatch'");
+}
+
+TEST_CASE("Overrides that the chosen optimiser, schedule or data never read are found", "[config]") {
+  using Keys = std::vector<std::string>;
+  const Keys all{"optimiser/momentum=0.5",     "optimiser.beta1=0.5",     "optimiser/epsilon=1e-6",
+                 "optimiser/step_factor=0.5",  "optimiser/step_epochs=1", "optimiser/final_fraction=0.1",
+                 "optimiser/weight_decay=0.1", "optimiser/clip_norm=1",   "optimiser/warmup_steps=3"};
+  CHECK(unusedWith("optimiser/kind=adamw", all) == Keys{"momentum", "step_factor", "step_epochs"});
+  CHECK(unusedWith("optimiser/kind=sgd", all) == Keys{"beta1", "epsilon", "step_factor", "step_epochs"});
+  CHECK(unusedWith("optimiser/schedule=step", all) == Keys{"momentum", "final_fraction"});
+  CHECK(unusedWith("optimiser/schedule=constant", all) ==
+        Keys{"momentum", "step_factor", "step_epochs", "final_fraction"});
+  RunConfig deck;
+  CHECK(withoutEffect(all, deck).front().setting == "optimiser/kind 'adam'");
+  CHECK(withoutEffect({"optimiser/step_epochs=3"}, deck).front().setting == "optimiser/schedule 'cosine'");
+  const Keys data{"data/path=a",     "data/train_images=a", "data/train_file=a", "data/features=a",
+                  "data/sequence=8", "data/image_size=8",   "data/channels=3",   "data/noise=1",
+                  "data/samples=5",  "data/classes=3",      "data/crop=1",       "data/standardise=none"};
+  deck.data.kind = DataKind::hdf5;
+  CHECK(keysOf(withoutEffect(data, deck)) ==
+        Keys{"train_images", "sequence", "image_size", "channels", "noise"});
+  deck.data.kind = DataKind::grammar;
+  CHECK(keysOf(withoutEffect(data, deck)) == Keys{"path", "train_images", "train_file", "features",
+                                                  "image_size", "channels", "noise", "standardise"});
+  CHECK(withoutEffect({"data/test_file=", "nonsense", "data/nonsense=1"}, deck).empty());
+}
+
+TEST_CASE("Conditions of parameters name choices of another key", "[config]") {
+  RunConfig config;
+  int conditions = 0;
+  for (const Section& section : describe(config).sections) {
+    for (const Parameter& parameter : section.parameters) {
+      const Condition& condition = parameter.only_with;
+      if (condition.choices.empty()) continue;
+      INFO(section.name << "/" << parameter.key);
+      REQUIRE(section.find(condition.key) != nullptr);
+      const std::vector<std::string> names = std::get<Choice>(section.find(condition.key)->target).names;
+      for (const std::string& choice : condition.choices)
+        CHECK(std::count(names.begin(), names.end(), choice) == 1);
+      ++conditions;
+    }
+  }
+  CHECK(conditions > 20);
 }
 
 TEST_CASE("A combination that an override broke is reported at the override", "[config]") {

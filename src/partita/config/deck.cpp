@@ -1,6 +1,7 @@
 #include "partita/config/deck.hpp"
 
 #include "partita/config/files.hpp"
+#include "partita/config/names.hpp"
 #include "partita/config/parameter_reader.hpp"
 #include "partita/config/parameters.hpp"
 #include "partita/config/strategy_parameters.hpp"
@@ -195,14 +196,35 @@ bool setsParameter(const std::string& text) {
   return section != nullptr && section->find(parts->key) != nullptr;
 }
 
-std::vector<std::string> withoutEffect(const std::vector<std::string>& overrides, StrategyKind kind) {
-  const std::vector<std::string> keys = keysWithoutEffect(kind);
-  std::vector<std::string> found;
+namespace {
+
+/// The setting of a deck that leaves a parameter without effect; empty if there is none.
+std::string settingAgainst(const Section& section, const Parameter& parameter) {
+  const Condition& condition = parameter.only_with;
+  if (condition.choices.empty()) return {};
+  const Choice& other = std::get<Choice>(section.find(condition.key)->target);
+  const std::string& chosen = other.names.at(other.get());
+  const bool read = std::count(condition.choices.begin(), condition.choices.end(), chosen) > 0;
+  return read ? "" : section.name + "/" + condition.key + " '" + chosen + "'";
+}
+
+} // namespace
+
+std::vector<UnusedKey> withoutEffect(const std::vector<std::string>& overrides, RunConfig deck) {
+  const ParameterTable table = describe(deck);
+  const StrategyKind kind = deck.strategy.kind;
+  const std::vector<std::string> of_other_kinds = keysWithoutEffect(kind);
+  std::vector<UnusedKey> found;
   for (const std::string& text : overrides) {
     const std::optional<Override> parts = splitOverride(text);
-    if (parts && parts->section == "strategy" &&
-        std::find(keys.begin(), keys.end(), parts->key) != keys.end())
-      found.push_back(parts->key);
+    const Section* section = parts && !parts->value.empty() ? table.find(parts->section) : nullptr;
+    const Parameter* parameter = section == nullptr ? nullptr : section->find(parts->key);
+    if (parameter == nullptr) continue;
+    std::string setting = settingAgainst(*section, *parameter);
+    if (section->name == "strategy" &&
+        std::count(of_other_kinds.begin(), of_other_kinds.end(), parts->key) > 0)
+      setting = "strategy/kind '" + nameOf(kind) + "'";
+    if (!setting.empty()) found.push_back({section->name + "/" + parts->key, setting});
   }
   return found;
 }

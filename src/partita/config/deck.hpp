@@ -20,7 +20,14 @@ RunConfig parseDeck(const std::string& text, const std::string& name,
 /// Returns whether a text is an override of a parameter that exists; its value need not be valid.
 bool setsParameter(const std::string& text);
 
-/// Those overrides whose keys have no effect on this kind of strategy: the keys in `[strategy]`.
-std::vector<std::string> withoutEffect(const std::vector<std::string>& overrides, StrategyKind kind);
+/// A key that has no effect with a setting of the deck.
+struct UnusedKey {
+  std::string key, setting; ///< "strategy/warmup_steps" with "strategy/kind 'joint'"
+};
+
+/// Those overrides of a deck whose keys have no effect on the run, in their order. A key of `[strategy]` does
+/// without other kinds, one of `[data]` and `[optimiser]` without the choices that its parameter names. An
+/// empty value takes a file away, and needs no effect.
+std::vector<UnusedKey> withoutEffect(const std::vector<std::string>& overrides, RunConfig deck);
 
 } // namespace partita

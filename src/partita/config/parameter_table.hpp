@@ -64,6 +64,12 @@ using Target = std::variant<bool*, std::int64_t*, double*, std::string*, Choice,
 /// missing.
 enum class Required { never, but_last, always };
 
+/// The choices of another key of the section with which alone a parameter is read; none: with all of them.
+struct Condition {
+  std::string key;
+  std::vector<std::string> choices;
+};
+
 /// One key of a deck. Its default is the value of the field in a default-constructed struct.
 struct Parameter {
   std::string key;
@@ -73,6 +79,7 @@ struct Parameter {
   std::string text;                    ///< what it means, in one sentence without full stop
   Required required = Required::never; ///< keys of layers: integers, which must be above 0, and lists
   std::string empty_word = {};         ///< lists of layers: a word that stands for the empty list
+  Condition only_with = {};
 
   std::string typeName() const; ///< "integer"
   std::string allowed() const;  ///< ">= 1", "'he', 'cut'"; empty if any value is allowed

@@ -1,6 +1,7 @@
 #include "partita/config/parameters.hpp"
 
 #include "partita/config/strategy_parameters.hpp"
+#include "partita/config/text.hpp"
 
 namespace partita {
 namespace {
@@ -40,24 +41,50 @@ Section describeRun(RunSection& run) {
   return section;
 }
 
+/// Adds a parameter that only these choices of another key read, which its text begins with.
+void addFor(Section& section, const Condition& only_with, const std::string& key, Target target,
+            const std::string& meaning, const Interval& range = {}, const std::string& unit = "") {
+  const std::string text = joined(only_with.choices, ", ") + ": " + meaning;
+  section.add(key, std::move(target), range, unit, text).only_with = only_with;
+}
+
+void addFiles(Section& section, DataSection& data) {
+  const Condition idx{"kind", {"idx"}}, hdf5{"kind", {"hdf5"}}, one_file{"kind", {"libsvm", "hdf5", "text"}};
+  section.add("path", &data.path, "folder of the data files").only_with = {"kind",
+                                                                           {"idx", "libsvm", "hdf5", "text"}};
+  addFor(section, idx, "train_images", &data.train_images, "file of the training images");
+  addFor(section, idx, "train_labels", &data.train_labels, "file of the training labels");
+  addFor(section, idx, "test_images", &data.test_images, "file of the test images");
+  addFor(section, idx, "test_labels", &data.test_labels, "file of the test labels");
+  addFor(section, one_file, "train_file", &data.train_file, "file of the training set");
+  addFor(section, one_file, "test_file", &data.test_file, "file of the test set");
+  addFor(section, hdf5, "features", &data.features, "name of the data set with the features");
+  addFor(section, hdf5, "labels", &data.labels, "name of the data set with the labels");
+  addFor(section, {"kind", {"text"}}, "vocabulary", &data.vocabulary,
+         "file of byte pairs, one per line; empty: each byte is a token");
+}
+
+void addGenerators(Section& section, DataSection& data) {
+  const Condition glyphs{"kind", {"glyphs"}}, noise{"kind", {"noise"}};
+  addFor(section, {"kind", {"glyphs", "noise"}}, "image_size", &data.image_size,
+         "height and width of the images", within(8, 1024), "pixels");
+  addFor(section, noise, "channels", &data.channels, "channels per image", within(1, 1024), "channels");
+  addFor(section, noise, "depth", &data.depth, "extent of volumes along depth; 0: images", within(0, 1024),
+         "positions");
+  addFor(section, glyphs, "distortion", &data.distortion, "scale of the random affine map", within(0, 10));
+  addFor(section, glyphs, "noise", &data.noise, "standard deviation of the pixel noise", within(0, 10),
+         "of full contrast");
+}
+
 Section describeData(DataSection& data) {
   Section section{"data",
                   "Training and test data. Files are in `path`, which is relative to the current folder."};
   section.add("kind", choice(data.kind),
               "built-in generator (glyphs, grammar; noise is for planning and timing) or file format");
-  section.add("path", &data.path, "folder of the data files");
-  section.add("train_images", &data.train_images, "idx: file of the training images");
-  section.add("train_labels", &data.train_labels, "idx: file of the training labels");
-  section.add("test_images", &data.test_images, "idx: file of the test images");
-  section.add("test_labels", &data.test_labels, "idx: file of the test labels");
-  section.add("train_file", &data.train_file, "libsvm, hdf5, text: file of the training set");
-  section.add("test_file", &data.test_file, "libsvm, hdf5, text: file of the test set");
-  section.add("features", &data.features, "hdf5: name of the data set with the features");
-  section.add("labels", &data.labels, "hdf5: name of the data set with the labels");
-  section.add("vocabulary", &data.vocabulary,
-              "text: file of byte pairs, one per line; empty: each byte is a token");
-  section.add("sequence", &data.sequence, within(1, 1 << 24), "tokens",
-              "text, grammar: tokens per sample; the network predicts the next token after each of them");
+  addFiles(section, data);
+  addFor(section, {"kind", {"text", "grammar"}}, "sequence", &data.sequence,
+         "tokens per sample; the network predicts the next token after each of them", within(1, 1 << 24),
+         "tokens");
   section.add(
       "samples", &data.samples, atLeast(0), "samples",
       "use at most this many training samples, the first ones; 0: all, 20000 for glyphs and grammar, 1024 "
@@ -69,22 +96,17 @@ Section describeData(DataSection& data) {
   section.add("classes", &data.classes, within(0, most_classes), "classes",
               "number of classes; 0: largest label + 1, for libsvm the number of different labels, 47 for "
               "glyphs, 10 for noise, the number of tokens for text and grammar");
-  section.add("image_size", &data.image_size, within(8, 1024), "pixels",
-              "glyphs, noise: height and width of the images");
-  section.add("channels", &data.channels, within(1, 1024), "channels", "noise: channels per image");
-  section.add("depth", &data.depth, within(0, 1024), "positions",
-              "noise: extent of volumes along depth; 0: images");
-  section.add("distortion", &data.distortion, within(0, 10), "", "glyphs: scale of the random affine map");
-  section.add("noise", &data.noise, within(0, 10), "of full contrast",
-              "glyphs: standard deviation of the pixel noise");
+  addGenerators(section, data);
   section.add("validation", &data.validation, withinBelow(0, 1), "",
               "fraction of the training set held out for validation");
   section.add("test_fraction", &data.test_fraction, withinBelow(0, 1), "",
               "libsvm, hdf5, text without test_file: fraction of the training set used as the test set; 0: "
               "use the validation set");
-  section.add(
-      "standardise", choice(data.standardise),
-      "shift and scale from the training set: one pair for all features, or one per feature; not for tokens");
+  section
+      .add("standardise", choice(data.standardise),
+           "shift and scale from the training set: one pair for all features, or one per feature; not for "
+           "tokens")
+      .only_with = {"kind", {"glyphs", "noise", "idx", "libsvm", "hdf5"}};
   section.add(
       "crop", &data.crop, atLeast(0), "pixels",
       "training images: after standardisation, pads each side with this many zeros and takes a random crop "
@@ -129,19 +151,24 @@ void addOffload(Section& section, OptimiserSection& optimiser) {
               "$TMPDIR or /tmp if there is none");
 }
 
+void addMoments(Section& section, OptimiserSection& optimiser) {
+  const Condition adam{"kind", {"adam", "adamw"}};
+  addFor(section, {"kind", {"sgd"}}, "momentum", &optimiser.momentum, "decay factor of the velocity",
+         withinBelow(0, 1));
+  // Without a condition: other kinds refuse it, so that somebody who overrides a deck has to turn it off.
+  section.add("nesterov", &optimiser.nesterov, "sgd: use Nesterov momentum");
+  addFor(section, adam, "beta1", &optimiser.beta1, "decay factor of the mean gradient", withinBelow(0, 1));
+  addFor(section, adam, "beta2", &optimiser.beta2, "decay factor of the mean square", withinBelow(0, 1));
+  addFor(section, adam, "epsilon", &optimiser.epsilon, "added to the root of the mean square",
+         within(1e-30, 1));
+}
+
 Section describeOptimiser(OptimiserSection& optimiser) {
   Section section{"optimiser", "The update rule and the learning rate schedule."};
   section.add("kind", choice(optimiser.kind), "update rule");
   section.add("learning_rate", &optimiser.learning_rate, within(1e-12, 1e30), "",
               "learning rate after warm-up, before any decay");
-  section.add("momentum", &optimiser.momentum, withinBelow(0, 1), "", "sgd: decay factor of the velocity");
-  section.add("nesterov", &optimiser.nesterov, "sgd: use Nesterov momentum");
-  section.add("beta1", &optimiser.beta1, withinBelow(0, 1), "",
-              "adam, adamw: decay factor of the mean gradient");
-  section.add("beta2", &optimiser.beta2, withinBelow(0, 1), "",
-              "adam, adamw: decay factor of the mean square");
-  section.add("epsilon", &optimiser.epsilon, within(1e-30, 1), "",
-              "adam, adamw: added to the root of the mean square");
+  addMoments(section, optimiser);
   section.add("weight_decay", &optimiser.weight_decay, within(0, 1e3), "",
               "sgd, adam: added to the gradient; adamw: decoupled");
   section.add(
@@ -150,10 +177,12 @@ Section describeOptimiser(OptimiserSection& optimiser) {
   section.add("schedule", choice(optimiser.schedule), "learning rate schedule");
   section.add("warmup_steps", &optimiser.warmup_steps, atLeast(0), "steps",
               "linear rise from 0, over the whole run if that is shorter");
-  section.add("step_epochs", &optimiser.step_epochs, within(1, 1e9), "epochs", "step: epochs between drops");
-  section.add("step_factor", &optimiser.step_factor, {0, 1, true}, "", "step: factor of each drop");
-  section.add("final_fraction", &optimiser.final_fraction, within(0, 1), "",
-              "cosine: final learning rate / learning_rate");
+  const Condition step{"schedule", {"step"}};
+  addFor(section, step, "step_epochs", &optimiser.step_epochs, "epochs between drops", within(1, 1e9),
+         "epochs");
+  addFor(section, step, "step_factor", &optimiser.step_factor, "factor of each drop", {0, 1, true});
+  addFor(section, {"schedule", {"cosine"}}, "final_fraction", &optimiser.final_fraction,
+         "final learning rate / learning_rate", within(0, 1));
   addOffload(section, optimiser);
   return section;
 }

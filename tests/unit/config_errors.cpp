@@ -10,6 +10,8 @@
 
 namespace partita::test::config_errors {
 
+using Catch::Matchers::ContainsSubstring;
+
 namespace {
 
 std::vector<std::string> errorsOf(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -141,11 +143,11 @@ const std::vector<BadDeck> wrong_combinations{
                                       "(allowed integers in [1, 1000000], times)"},
     {"[strategy]\nspeeds = [\"a\"]",
      "deck.toml:5:11: strategy/speeds: expected an integer, found the text 'a'"},
-    {"[strategy]\nkind = \"hogbatch\"",
+    {hogbatch + "[optimiser]\nmomentum = 0",
      "deck.toml:5:8: optimiser/kind: 'hogbatch' needs kind 'sgd', not 'adam'"},
     {hogbatch + "[optimiser]\nkind = \"sgd\"",
-     "deck.toml:5:8: optimiser/momentum: 'hogbatch' needs momentum 0: updates that come late act as momentum "
-     "already"},
+     "deck.toml:5:8: optimiser/momentum: 'hogbatch' needs momentum 0, not 0.9: updates that come late act as "
+     "momentum already"},
     {hogbatch + hogbatch_sgd + "clip_norm = 1",
      "deck.toml:9:13: optimiser/clip_norm: 'hogbatch' does not clip (allowed 0)"},
     {hogbatch + hogbatch_sgd + "[run]\nprecision = \"bf16\"",
@@ -331,6 +333,22 @@ TEST_CASE("A bad deck gives one line with its place and what would be right", "[
   for (const auto& decks : {wrong_names, wrong_types, wrong_ranges, wrong_combinations})
     for (const BadDeck& deck : decks) requireOnly(good + deck.text + "\n", deck.expected);
   for (const BadDeck& deck : wrong_layers) requireOnly(deck.text, deck.expected);
+}
+
+TEST_CASE("All that workers of one model lack is reported at once", "[config]") {
+  const std::string norm = "{type = \"batch-norm\"}";
+  for (const std::string& layers :
+       {norm, "{type = \"block\", layers = [{type = \"dense\", units = 3}, " + norm + ", " + norm + "]}",
+        "{type = \"residual\", layers = [{type = \"dense\", units = 3}], shortcut = [" + norm + "]}"}) {
+    const std::vector<std::string> errors = errorsOf(
+        "[network]\nlayers = [" + layers + ", {type = \"dense\"}]\n[strategy]\nkind = \"hogbatch\"\n");
+    REQUIRE(errors.size() == 3);
+    CHECK_THAT(errors[0],
+               ContainsSubstring("deck.toml:2:") && ContainsSubstring(": network/layers[0]") &&
+                   ContainsSubstring(": a batch-norm keeps running statistics, which workers of "));
+    CHECK_THAT(errors[1], ContainsSubstring("optimiser/kind: 'hogbatch' needs kind 'sgd', not 'adam'"));
+    CHECK_THAT(errors[2], ContainsSubstring("optimiser/momentum: 'hogbatch' needs momentum 0, not 0.9"));
+  }
 }
 
 TEST_CASE("Text that is not TOML gives its place and the parser's reason", "[config]") {

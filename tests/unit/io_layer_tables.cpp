@@ -31,7 +31,7 @@ TEST_CASE("Every room has the same types of layers", "[layers]") {
   CHECK(typesIn(onnxLayers()) == types);
 }
 
-TEST_CASE("Layers whose rules have an operation have a mapping to ONNX, and no others", "[layers]") {
+TEST_CASE("Rooms agree on operations, outputs and running statistics of a type", "[layers]") {
   // A shape that the type takes, and what it needs to know.
   const std::vector<Shape> shapes{{4}, {4, 6}, {4, 6, 6}, {4, 6, 6, 6}};
   for (const auto& row : layerRules().rows()) {
@@ -58,6 +58,7 @@ TEST_CASE("Layers whose rules have an operation have a mapping to ONNX, and no o
     REQUIRE(fits != shapes.end());
     CHECK((onnxLayers().at(row.name) != nullptr) == !row.entry->step(plan).operation.empty());
     CHECK(makeLayer(plan)->outputs() == partita::valuesOf(plan.out));
+    CHECK((layerTypes().at(row.name).role == LayerRole::keeps_statistics) == (plan.statistics() > 0));
   }
 }
 

@@ -142,7 +142,7 @@ const LayerTable<LayerType>& layerTypes() {
        {"activation(scale (x - mean) / sqrt(variance + epsilon) + shift). Mean and variance are taken over "
         "the batch, per channel of an image or a volume, or per value of a vector. Evaluation uses running "
         "values.",
-        addBatchNorm}},
+        addBatchNorm, LayerRole::keeps_statistics}},
       {"group-norm",
        {"scale (x - mean) / sqrt(variance + epsilon) + shift. Mean and variance are taken over each group of "
         "channels of one sample (an image or a volume), or over each group of values of a vector; scale and "

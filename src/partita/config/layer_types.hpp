@@ -8,8 +8,9 @@ namespace partita {
 /// What a deck must know about a type of layer besides its keys.
 enum class LayerRole {
   plain,
-  takes_tokens, ///< begins a network on text, and only such a network
-  row           ///< consecutive layers: if it is the last layer of the network, so is the last one inside
+  takes_tokens,     ///< begins a network on text, and only such a network
+  row,              ///< consecutive layers: if it is the last layer of the network, so is the last one inside
+  keeps_statistics, ///< running ones, which batches update and evaluation reads
 };
 
 /// A type of layer as decks have it.

@@ -1,8 +1,12 @@
 #include "partita/config/validate_hogbatch.hpp"
 
+#include "partita/config/layer_types.hpp"
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace partita {
 
@@ -13,8 +17,9 @@ void validateUpdates(const RunConfig& c, Diagnostics& d) {
   const std::string kind = "strategy/kind";
   d.check(c.optimiser.kind == OptimiserKind::sgd, {"optimiser/kind", kind},
           "'hogbatch' needs kind 'sgd', not '" + nameOf(c.optimiser.kind) + "'");
-  d.check(c.optimiser.kind != OptimiserKind::sgd || c.optimiser.momentum == 0, {"optimiser/momentum", kind},
-          "'hogbatch' needs momentum 0: updates that come late act as momentum already");
+  d.check(c.optimiser.momentum == 0, {"optimiser/momentum", kind},
+          "'hogbatch' needs momentum 0, not " + realText(c.optimiser.momentum) +
+              ": updates that come late act as momentum already");
   d.check(c.optimiser.clip_norm == 0, {"optimiser/clip_norm", kind}, "'hogbatch' does not clip (allowed 0)");
   d.check(c.run.precision == Precision::single, {"run/precision", kind},
           "'hogbatch' needs precision 'float', not '" + nameOf(c.run.precision) + "'");
@@ -30,6 +35,30 @@ void validateUnused(const RunConfig& c, Diagnostics& d) {
   d.check(c.strategy.pipeline.microbatches == 1, {"strategy/microbatches", kind},
           "'hogbatch' does not divide batches (allowed 1)");
   d.check(c.run.trace == 0, {"run/trace", kind}, "'hogbatch' has no schedule to trace (allowed 0)");
+}
+
+/// The first layer with running statistics, as messages name it, and its type; empty if there is none.
+std::pair<std::string, std::string> layerWithStatistics(const std::vector<LayerSpec>& layers,
+                                                        const std::string& list) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LayerSpec& layer = layers[i];
+    const std::string name = list + "[" + std::to_string(i) + "]";
+    const LayerType* type = layerTypes().find(layer.type); // null: the type has already been refused
+    if (type != nullptr && type->role == LayerRole::keeps_statistics) return {name, layer.type};
+    for (const auto& inside : {layerWithStatistics(layer.layers, name + "/layers"),
+                               layerWithStatistics(layer.shortcut, name + "/shortcut")})
+      if (!inside.first.empty()) return inside;
+  }
+  return {};
+}
+
+/// Statistics that batches update belong to one rank's copy; the shared model has none.
+void validateLayers(const RunConfig& c, Diagnostics& d) {
+  const auto [name, type] = layerWithStatistics(c.network.layers, "network/layers");
+  d.check(name.empty(), {name, "network/layers", "strategy/kind"},
+          "a " + type +
+              " keeps running statistics, which workers of strategy/kind 'hogbatch' cannot share (try "
+              "group-norm or layer-norm)");
 }
 
 void validateBounds(const RunConfig& c, bool shared, Diagnostics& d) {
@@ -74,6 +103,7 @@ void validateHogbatch(const RunConfig& c, Diagnostics& d) {
   if (!runs) return;
   validateUpdates(c, d);
   validateUnused(c, d);
+  validateLayers(c, d);
   validateRule(c, d);
 }
 

@@ -2,7 +2,6 @@
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
-#include "partita/plan/layer_rules.hpp"
 #include "partita/plan/strategies/pipeline.hpp"
 #include "partita/plan/strategies/table.hpp"
 
@@ -95,7 +94,6 @@ void HogbatchPlan::checkRanks(const StrategySection& section, int ranks) const {
   checkList("strategy/speeds", s.speeds, workers);
 }
 
-/// Statistics that batches update belong to one rank's copy; the shared model has none.
 void HogbatchPlan::checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
                                std::int64_t classes) const {
   JointPlan::checkStages(section, stages, classes);
@@ -104,12 +102,6 @@ void HogbatchPlan::checkStages(const StrategySection& section, const std::vector
       throw UserError("strategy/kind: workers of 'hogbatch' send the model in one message, so it must have "
                       "fewer than 2^31 parameter values, not " +
                       std::to_string(stage.storedValues()));
-    for (const LayerPlan* layer : leavesOf(stage.layers)) {
-      if (layer->statistics() > 0)
-        throw UserError(layer->entry + ": a " + layer->spec.type +
-                        " keeps running statistics, which workers of strategy/kind 'hogbatch' cannot share "
-                        "(try group-norm or layer-norm)");
-    }
   }
 }
 

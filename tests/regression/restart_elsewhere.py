@@ -243,7 +243,7 @@ class Elsewhere(support.RunTest):
     def test_another_network_is_refused(self):
         _, checkpoint = self.kept()
         result = run("train", self.deck, "-r", checkpoint, "data/image_size=14", "-d", self.folder / "x")
-        self.assertRefused(result, "layer0.dense/weight", "a different shape")
+        self.assertRefused(result, "layer0.dense/weight", "a different shape in the deck: 32x196 instead of 32x144")
 
     def test_evaluation_on_one_rank_of_a_checkpoint(self):
         summary, checkpoint = self.kept("strategy/stages=4", "strategy/cuts=flops", ranks=4, every=STEPS)

@@ -157,7 +157,8 @@ TEST_CASE("Files that do not fit are refused with the tensor's name", "[io]") {
   const std::string path = folder.path("p.h5");
   write(makeModel(1, 1, 17), path);
   CHECK(messageOf([&] { checkParameters(RunFile(path), makeModel(1, 1).partition, true); }) ==
-        path + ": '/parameters/layer2.dense/weight' has a different shape in the deck");
+        path +
+            ": '/parameters/layer2.dense/weight' has a different shape in the deck: 16x20 instead of 17x20");
 
   RunConfig deeper = smallConfig(1);
   deeper.network = denseNetwork({24, 20, 17, 5}, Activation::relu);

@@ -2,6 +2,7 @@
 
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/sha256.hpp"
 #include "partita/plan/network_plan.hpp"
@@ -121,7 +122,8 @@ void checkParameters(const StoredTensors& file, const Partition& partition, bool
       if (found == nullptr)
         throw UserError(file.path() + ": has no '" + wanted.path() + "', which the network of the deck has");
       if (found->extents != wanted.extents)
-        throw UserError(file.path() + ": '" + wanted.path() + "' has a different shape in the deck");
+        throw UserError(file.path() + ": '" + wanted.path() + "' has a different shape in the deck: " +
+                        joined(wanted.extents, "x") + " instead of " + joined(found->extents, "x"));
     }
     refuseOthers(file, kind, networkTensors(partition, kind));
   }

@@ -101,6 +101,7 @@ class Refusals(support.RunTest):
 
     def test_decks(self):
         self.check(["nothing.toml", "no such deck"], "train", self.folder / "nothing.toml")
+        self.check(["run/seed=2: no such deck; the deck comes first"], "train", "run/seed=2", self.deck)
         typo = self.write("typo.toml", support.SMALL_DECK.replace("batch = 40", "bacth = 40"))
         self.check([f"{typo}:14:1: training/bacth: unknown key", "'batch'"], "train", typo)
         broken = self.write("broken.toml", "[run\nseed = 1\n")

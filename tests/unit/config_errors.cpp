@@ -293,6 +293,12 @@ const std::vector<BadDeck> wrong_layers{
     {"[network]\nlayers = [{type = \"dense\", activation = \"leaky_relu\"}]",
      "deck.toml:2:41: network/layers[0]/activation: unknown choice 'leaky_relu' (allowed " +
          partita::quotedList(partita::namesOf<partita::Activation>()) + "); did you mean 'leaky-relu'?"},
+    {"[network]\nlayers = [{type = \"dense\", activation = \"softmax\"}]",
+     "deck.toml:2:41: network/layers[0]/activation: unknown choice 'softmax' (allowed " +
+         partita::quotedList(partita::namesOf<partita::Activation>()) + "); the loss includes softmax"},
+    {"[network]\nlayers = [{type = \"softmax\"}]",
+     "deck.toml:2:19: network/layers: expected a layer type, found the text 'softmax'; valid: " +
+         quotedList(layerTypes().names()) + "; the loss includes softmax"},
     {"[network]\nlayers = [\n  {type = \"dense\"},\n  {type = \"dense\"}]",
      "deck.toml:3:3: network/layers[0]: `units` is missing; only the last layer takes it from the number of "
      "classes"},
@@ -349,6 +355,21 @@ TEST_CASE("All that workers of one model lack is reported at once", "[config]") 
     CHECK_THAT(errors[1], ContainsSubstring("optimiser/kind: 'hogbatch' needs kind 'sgd', not 'adam'"));
     CHECK_THAT(errors[2], ContainsSubstring("optimiser/momentum: 'hogbatch' needs momentum 0, not 0.9"));
   }
+}
+
+TEST_CASE("A table in braces with a line break is explained", "[config]") {
+  const std::string rule = "TOML allows line breaks only inside [ ]";
+  for (const std::string inside :
+       {"type = \"dense\",\n units = 3", "type = \"dense\"\n", "\r\ntype = \"dense\"",
+        "type = \"dense\" # wide\n", "type = \"dense\", # \xC3\xA9\n"}) {
+    INFO(inside);
+    const std::vector<std::string> errors = errorsOf("[network]\nlayers = [\n{" + inside + "}]");
+    REQUIRE(errors.size() == 1);
+    CHECK_THAT(errors.front(), ContainsSubstring("deck.toml:3:") && ContainsSubstring(rule));
+  }
+  for (const std::string& other :
+       {"layers = \n3", "layers = [{type = \"dense\"]", "layers = [{type = \"dense\"} = ]"})
+    CHECK(errorsOf("[network]\n" + other).front().find(rule) == std::string::npos);
 }
 
 TEST_CASE("Text that is not TOML gives its place and the parser's reason", "[config]") {

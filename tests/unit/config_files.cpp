@@ -112,6 +112,10 @@ TEST_CASE("A deck that cannot be read is reported in one line", "[config]") {
   std::ofstream(folder.path / "deck.toml").close();
   CHECK(errorOf((folder.path / "dekc.toml").string()) ==
         (folder.path / "dekc.toml").string() + ": no such deck; did you mean 'deck.toml'?");
+  for (const std::string word : {"run/seed=2", "run.seed=2", "run/sed=2", "strategy/cuts=[2,4]"})
+    CHECK(errorOf(word) ==
+          word + ": no such deck; the deck comes first, and then overrides such as this one");
+  CHECK(errorOf("runs/lr=3.toml") == "runs/lr=3.toml: no such deck; there is no folder 'runs'");
   CHECK(errorOf(folder.path.string()) == folder.path.string() + ": is a folder, not a deck");
   const std::string pipe = (folder.path / "pipe").string();
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);

@@ -99,6 +99,11 @@ TEST_CASE("A bad override names itself", "[config]") {
   CHECK(errorOf("optimiser/learning_rate=1e400") == "command line: 'optimiser/learning_rate=1e400': "
                                                     "optimiser/learning_rate: 1e400 is beyond the range of a "
                                                     "double (allowed [1e-12, 1e+30])");
+  for (const std::string number : {"99999999999999999999", "-99999999999999999999"})
+    CHECK(errorOf("run/seed=" + number) ==
+          "command line: 'run/seed=" + number + "': run/seed: " + number +
+              " is beyond the range of an integer of 64 bits (allowed >= 0)");
+  CHECK(errorOf("run/seed=9223372036854775807").empty());
   CHECK(errorOf("data/path=\xff") == "command line: 'data/path=\xff': data/path: is not valid UTF-8");
   CHECK(errorOf("data/path=\xed\xa0\x80") == // a surrogate
         "command line: 'data/path=\xed\xa0\x80': data/path: is not valid UTF-8");

@@ -18,12 +18,6 @@ namespace {
 
 constexpr std::uint64_t most_bytes = 64 << 20; // an effective deck of 100,000 layers, each with all its keys
 
-std::string readFile(const std::string& path) {
-  if (!regularFileExists(path, ", not a deck"))
-    throw UserError(path + ": no such deck" + nearestInFolder(path));
-  return readTextFile(path, most_bytes);
-}
-
 /// Names that begin with a word of three letters or more.
 std::vector<std::string> beginningWith(const std::string& word, const std::vector<std::string>& names) {
   constexpr std::size_t enough = 3;
@@ -66,6 +60,20 @@ std::optional<Override> splitOverride(const std::string& text) {
   const std::size_t equals = text.find('='), slash = text.find_first_of("/.");
   if (equals == std::string::npos || slash >= equals) return std::nullopt;
   return Override{text.substr(0, slash), text.substr(slash + 1, equals - slash - 1), text.substr(equals + 1)};
+}
+
+/// Is it an override of a section that exists? A path can have the same form.
+bool looksLikeOverride(const std::string& text) {
+  RunConfig config;
+  const std::optional<Override> parts = splitOverride(text);
+  return parts && describe(config).find(parts->section) != nullptr;
+}
+
+std::string readFile(const std::string& path) {
+  if (regularFileExists(path, ", not a deck")) return readTextFile(path, most_bytes);
+  if (looksLikeOverride(path))
+    throw UserError(path + ": no such deck; the deck comes first, and then overrides such as this one");
+  throw UserError(path + ": no such deck" + nearestInFolder(path));
 }
 
 /// Fills a configuration from a deck, then from overrides.

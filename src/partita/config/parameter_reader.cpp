@@ -12,11 +12,17 @@ namespace {
 
 using Kind = TomlNode::Kind;
 
-/// Is it a number out of the range of double? TOML does not accept it as a number then.
-bool isBeyondDouble(const std::string& text) {
-  double value = 0.0;
+/// Is it a number out of the range of this type? TOML does not accept it as a number then.
+template <class Number>
+bool isBeyond(const std::string& text) {
+  Number value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc::result_out_of_range && end == text.data() + text.size();
+}
+
+/// Other programs have a layer for what is part of the loss here.
+std::string aboutSoftmax(const std::string& name) {
+  return name == "softmax" ? "; the loss includes softmax" : "";
 }
 
 /// One overload per type of parameter, chosen by std::visit.
@@ -96,9 +102,13 @@ class Reader {
  private:
   bool is(Kind kind, const std::string& expected) const {
     if (_node.kind == kind) return true;
-    if (_node.kind == Kind::text && (kind == Kind::real || kind == Kind::integer) &&
-        isBeyondDouble(_node.text)) {
+    const bool number = _node.kind == Kind::text && (kind == Kind::real || kind == Kind::integer);
+    if (number && isBeyond<double>(_node.text)) {
       fail(_node, _node.text + " is beyond the range of a double" + _parameter.hint());
+      return false;
+    }
+    if (number && isBeyond<std::int64_t>(_node.text)) {
+      fail(_node, _node.text + " is beyond the range of an integer of 64 bits" + _parameter.hint());
       return false;
     }
     fail(_node, "expected " + expected + ", found " + inWords(_node) + _parameter.hint());
@@ -112,7 +122,8 @@ class Reader {
   }
 
   void unknownChoice(const std::vector<std::string>& names) const {
-    fail(_node, "unknown choice '" + _node.text + "'" + _parameter.hint() + nearby(_node.text, names));
+    fail(_node, "unknown choice '" + _node.text + "'" + _parameter.hint() + nearby(_node.text, names) +
+                    (_parameter.key == "activation" ? aboutSoftmax(_node.text) : ""));
   }
 
   /// Returns whether all are integers in the range of the parameter.
@@ -158,7 +169,8 @@ class Reader {
       if (child.key != "type") continue;
       spec.type = child.text;
       if (layerTypes().find(spec.type) != nullptr) return true;
-      fail(child, "expected a layer type, found " + inWords(child) + suggestion(child.text, types));
+      fail(child, "expected a layer type, found " + inWords(child) + suggestion(child.text, types) +
+                      aboutSoftmax(child.text));
       return false;
     }
     fail(entry, "the layer has no `type`; valid: " + quotedList(types));

@@ -114,6 +114,15 @@ bool isAsciiAt(const std::string& text, std::size_t line, std::size_t column) {
   return true;
 }
 
+/// What the parser says, and why if a table in braces has more than one line.
+std::string reasonOf(const toml::parse_error& error) {
+  std::string reason{error.description()};
+  const bool in_braces = reason.find("inline table") != std::string::npos;
+  for (const char* end : {"saw '\\n'", "saw '\\r'", "saw '#'"})
+    if (in_braces && endsWith(reason, end)) return reason + "; TOML allows line breaks only inside [ ]";
+  return reason;
+}
+
 /// TOML allows only ASCII outside strings and comments. toml++ up to 3.4 has undefined behaviour where it
 /// meets another character instead of white space, so it first gets the text with a character that it refuses
 /// at these places.
@@ -128,9 +137,8 @@ void refuseBareUnicode(const std::string& text) {
   } catch (const toml::parse_error& error) {
     const auto& place = error.source().begin;
     const bool ascii = isAsciiAt(text, place.line, place.column);
-    throw TomlError(ascii ? std::string{error.description()}
-                          : "only ASCII is allowed outside quotes and comments",
-                    place.line, place.column);
+    throw TomlError(ascii ? reasonOf(error) : "only ASCII is allowed outside quotes and comments", place.line,
+                    place.column);
   }
 }
 
@@ -144,7 +152,7 @@ TomlNode parseToml(const std::string& text) {
     return convert(toml::parse(body));
   } catch (const toml::parse_error& error) {
     const auto& place = error.source().begin;
-    throw TomlError(std::string{error.description()}, place.line, place.column);
+    throw TomlError(reasonOf(error), place.line, place.column);
   }
 }
 

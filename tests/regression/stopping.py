@@ -329,6 +329,11 @@ class GoingOn(support.RunTest):
     def test_no_such_file(self):
         missing = self.folder / "none.h5"
         self.assertRefused(run(*self.arguments, "-r", missing), missing)
+        self.assertDone(run(*self.arguments))
+        removed = checkpoints(self.kept)[20]
+        removed.unlink()
+        self.assertRefused(run("train", self.deck, "-r", removed),
+                           "no such file; its folder has 'step-000000030.h5', 'step-000000010.h5'")
 
     def test_without_deck(self):
         self.assertDone(run(*self.arguments))

@@ -172,9 +172,23 @@ TEST_CASE("Files that are not there or something else are refused", "[io]") {
   const SmallModel model = makeModel(1, 1);
   const std::string missing = folder.path("missing.h5"), text = folder.write("text.h5", "hello"),
                     nowhere = folder.path("no/folder/p.h5");
-  CHECK(messageOf([&] { RunFile{missing}; }) == missing + ": no such file");
+  CHECK(messageOf([&] { RunFile{missing}; }) == missing + ": no such file; its folder has 'text.h5'");
   CHECK(messageOf([&] { RunFile{text}; }) == text + ": cannot be read as HDF5");
   CHECK(messageOf([&] { write(model, nowhere); }) == nowhere + ": cannot be written");
+}
+
+TEST_CASE("A checkpoint that was removed is refused with those that are there", "[io]") {
+  const ScratchFolder folder;
+  const std::string missing = folder.path("step-000000005.h5");
+  CHECK(messageOf([&] { RunFile{missing}; }) == missing + ": no such file");
+  for (const std::string step : {"10", "20", "30", "40"}) folder.write("step-0000000" + step + ".h5", "");
+  folder.write("step-000000050.h5.partial", "");
+  CHECK(messageOf([&] { RunFile{missing}; }) ==
+        missing + ": no such file; its folder has 'step-000000040.h5', 'step-000000030.h5', "
+                  "'step-000000020.h5' and 1 more");
+  const std::string nowhere = folder.path("none/p.h5");
+  CHECK(messageOf([&] { RunFile{nowhere}; }) ==
+        nowhere + ": no such file; there is no folder '" + folder.path("none") + "'");
 }
 
 TEST_CASE("A file whose values are not finite is not left behind", "[io]") {

@@ -1,6 +1,7 @@
 #include "partita/io/read_run_file.hpp"
 
 #include "partita/config/files.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/finite.hpp"
@@ -14,6 +15,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace partita {
@@ -41,8 +43,27 @@ bool before(const TensorRecord& a, const TensorRecord& b) {
   return a.extents.size() > b.extents.size();
 }
 
+/// The names of the last HDF5 files beside one that is not there, since a run removes old checkpoints; empty
+/// if there are none.
+std::string othersInFolder(const std::string& path) {
+  constexpr std::size_t most = 3;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
+  std::vector<std::string> names;
+  for (const std::filesystem::path& entry : entriesOf(folder.string(), error))
+    if (entry.extension() == ".h5") names.push_back(entry.filename().string());
+  std::sort(names.rbegin(), names.rend());
+  const std::size_t count = names.size();
+  names.resize(std::min(count, most));
+  return quotedList(names) + (count > most ? " and " + std::to_string(count - most) + " more" : "");
+}
+
 Hdf5File openFile(const std::string& path) {
-  if (!regularFileExists(path, ", not a file")) throw UserError(path + ": no such file");
+  if (!regularFileExists(path, ", not a file")) {
+    const std::string others = othersInFolder(path);
+    if (others.empty()) throw UserError(path + ": no such file" + nearestInFolder(path));
+    throw UserError(path + ": no such file; its folder has " + others);
+  }
   Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (file) return file;
   if (const int reason = readFailure(path); reason != 0) failFile(path, "cannot be read", reason);

@@ -136,8 +136,10 @@ Section describeTraining(TrainingSection& training) {
   Section section{"training", "The batch and the loss on the true labels."};
   section.add("batch", &training.batch, within(1, 1 << 24), "samples", "samples per step, over all replicas");
   section.add("loss", choice(training.loss), "loss of the whole network, or of the last stage");
-  section.add("label_smoothing", &training.label_smoothing, withinBelow(0, 1), "",
-              "cross-entropy: fraction of the target spread over all classes, in training only");
+  section.add(
+      "label_smoothing", &training.label_smoothing, withinBelow(0, 1), "",
+      "cross-entropy: fraction of the target spread over all classes, in training only; with sil not in "
+      "the losses of earlier stages");
   return section;
 }
 
@@ -169,8 +171,10 @@ Section describeOptimiser(OptimiserSection& optimiser) {
   section.add("learning_rate", &optimiser.learning_rate, within(1e-12, 1e30), "",
               "learning rate after warm-up, before any decay");
   addMoments(section, optimiser);
-  section.add("weight_decay", &optimiser.weight_decay, within(0, 1e3), "",
-              "sgd, adam: added to the gradient; adamw: decoupled");
+  section.add(
+      "weight_decay", &optimiser.weight_decay, within(0, 1e3), "",
+      "decay of all parameters, also of biases and of the factors and shifts of norms; sgd, adam: added to "
+      "the gradient after clipping; adamw: decoupled");
   section.add(
       "clip_norm", &optimiser.clip_norm, within(0, 1e30), "",
       "maximum norm of the gradient: of the whole network, or with sil of each stage; 0: no clipping");

@@ -1,6 +1,7 @@
 #include "partita/config/parameter_reader.hpp"
 
 #include "partita/config/layer_types.hpp"
+#include "partita/config/names.hpp"
 #include "partita/config/text.hpp"
 
 #include <algorithm>
@@ -123,7 +124,7 @@ class Reader {
 
   void unknownChoice(const std::vector<std::string>& names) const {
     fail(_node, "unknown choice '" + _node.text + "'" + _parameter.hint() + nearby(_node.text, names) +
-                    (_parameter.key == "activation" ? aboutSoftmax(_node.text) : ""));
+                    (names == namesOf<Activation>() ? aboutSoftmax(_node.text) : ""));
   }
 
   /// Returns whether all are integers in the range of the parameter.

@@ -115,7 +115,7 @@ bool isAsciiAt(const std::string& text, std::size_t line, std::size_t column) {
 }
 
 /// What the parser says, and why if a table in braces has more than one line.
-std::string reasonOf(const toml::parse_error& error) {
+std::string explanationOf(const toml::parse_error& error) {
   std::string reason{error.description()};
   const bool in_braces = reason.find("inline table") != std::string::npos;
   for (const char* end : {"saw '\\n'", "saw '\\r'", "saw '#'"})
@@ -137,8 +137,8 @@ void refuseBareUnicode(const std::string& text) {
   } catch (const toml::parse_error& error) {
     const auto& place = error.source().begin;
     const bool ascii = isAsciiAt(text, place.line, place.column);
-    throw TomlError(ascii ? reasonOf(error) : "only ASCII is allowed outside quotes and comments", place.line,
-                    place.column);
+    throw TomlError(ascii ? explanationOf(error) : "only ASCII is allowed outside quotes and comments",
+                    place.line, place.column);
   }
 }
 
@@ -152,7 +152,7 @@ TomlNode parseToml(const std::string& text) {
     return convert(toml::parse(body));
   } catch (const toml::parse_error& error) {
     const auto& place = error.source().begin;
-    throw TomlError(reasonOf(error), place.line, place.column);
+    throw TomlError(explanationOf(error), place.line, place.column);
   }
 }
 

@@ -53,7 +53,7 @@ std::pair<std::string, std::string> layerWithStatistics(const std::vector<LayerS
 }
 
 /// Statistics that batches update belong to one rank's copy; the shared model has none.
-void validateLayers(const RunConfig& c, Diagnostics& d) {
+void validateStatistics(const RunConfig& c, Diagnostics& d) {
   const auto [name, type] = layerWithStatistics(c.network.layers, "network/layers");
   d.check(name.empty(), {name, "network/layers", "strategy/kind"},
           "a " + type +
@@ -103,7 +103,7 @@ void validateHogbatch(const RunConfig& c, Diagnostics& d) {
   if (!runs) return;
   validateUpdates(c, d);
   validateUnused(c, d);
-  validateLayers(c, d);
+  validateStatistics(c, d);
   validateRule(c, d);
 }
 

@@ -191,11 +191,11 @@ class BadData(support.RunTest):
 
     def test_generators_asked_for_too_much(self):
         for kind in ("glyphs", "noise", "grammar"):
-            network = 'network/layers=[{ type = "embedding", width = 4 }, { type = "dense" }]' if kind == "grammar" else \
-                'network/layers=[{ type = "dense" }]'
+            keys = ['network/layers=[{ type = "embedding", width = 4 }, { type = "dense" }]'] if kind == "grammar" else \
+                ['network/layers=[{ type = "dense" }]', "data/image_size=1024"]
             for samples in (10**12, 2**62):
-                result = run("train", self.deck, f"data/kind={kind}", network, "strategy/kind=joint", "data/classes=0",
-                             f"data/samples={samples}", "data/image_size=1024", timeout=support.within(20))
+                result = run("train", self.deck, f"data/kind={kind}", *keys, "strategy/kind=joint", "data/classes=0",
+                             f"data/samples={samples}", timeout=support.within(20))
                 self.assertRefused(result, f"{samples} samples", "of memory")
 
     def test_networks_beyond_all_memory(self):

@@ -191,7 +191,8 @@ const std::vector<BadDeck> wrong_combinations{
      "its "
      "own"},
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_file = \"b\"\ntest_fraction = 0.1",
-     "deck.toml:8:17: data/test_fraction: has no effect when data/test_file is 'b'"},
+     "deck.toml:8:17: data/test_fraction: has no effect when data/test_file is 'b'; set "
+     "data/test_fraction=0 to use that file"},
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_fraction = 0.5\nvalidation = 0.5",
      "deck.toml:7:17: data/test_fraction: together with data/validation, leaves nothing for training"},
     {"[data]\nkind = \"hdf5\"\ntest_file = \"a\"",

@@ -91,7 +91,8 @@ void validateFiles(const DataSection& data, Diagnostics& d) {
             "missing; kind '" + nameOf(data.kind) +
                 "' requires it, or data/test_fraction or data/validation to split the training set");
     d.check(data.test_file.empty() || data.test_fraction == 0, {"data/test_fraction", "data/test_file"},
-            "has no effect when data/test_file is '" + data.test_file + "'");
+            "has no effect when data/test_file is '" + data.test_file +
+                "'; set data/test_fraction=0 to use that file");
     d.check(data.test_fraction + data.validation < 1, {"data/test_fraction", "data/validation"},
             "together with data/validation, leaves nothing for training");
   } else if (data.kind == DataKind::glyphs) {

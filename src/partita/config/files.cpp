@@ -115,6 +115,14 @@ std::string readTextFile(const std::string& path, std::uint64_t most_bytes) {
   return text;
 }
 
+std::string firstBytes(const std::string& path, std::size_t count) {
+  Reading file(path);
+  std::string start(count, '\0');
+  start.resize(file.read(start.data(), count));
+  if (file.reason() != 0) failFile(path, "cannot be read", file.reason());
+  return start;
+}
+
 std::vector<std::filesystem::path> entriesOf(const std::string& folder, std::error_code& error) {
   std::vector<std::filesystem::path> entries;
   std::filesystem::directory_iterator entry(folder, error);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -27,6 +28,10 @@ std::string nearestInFolder(const std::string& name);
 /// The whole text of a regular file of at most `most_bytes`. Throws UserError, or SystemError if the disk
 /// fails. The caller must make sure that the file exists.
 std::string readTextFile(const std::string& path, std::uint64_t most_bytes);
+
+/// The first bytes of a regular file; fewer if it is shorter. Throws UserError if it cannot be read: it may
+/// be somebody's.
+std::string firstBytes(const std::string& path, std::size_t count);
 
 /// The errno value of reading a file from front to back; 0 if the system can read all of it, so the fault is
 /// in its content.

@@ -1,5 +1,6 @@
 #include "partita/io/npz.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/error.hpp"
@@ -32,6 +33,14 @@ std::string zip64Field(const std::vector<std::uint64_t>& values) {
   std::string out = little(0x0001, 2) + little(8 * values.size(), 2);
   for (const std::uint64_t value : values) out += little(value, 8);
   return out;
+}
+
+/// The opposite of `little`; 0 if there are not as many bytes.
+std::uint64_t numberAt(const std::string& text, std::size_t at, std::size_t bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes; i-- > 0 && at + bytes <= text.size();)
+    value = value << 8 | static_cast<unsigned char>(text[at + i]);
+  return value;
 }
 
 /// The fields that local header and directory entry share: from the version needed to the length of the extra
@@ -74,6 +83,16 @@ std::string zipEnd(std::uint64_t members, std::uint64_t directory_offset, std::u
   return out + little(0x06054b50, 4) + little(0, 4) + count + count +
          little(std::min(directory_bytes, in_zip64), 4) + little(std::min(directory_offset, in_zip64), 4) +
          little(0, 2);
+}
+
+bool isOwnNpz(const std::string& path, const std::string& first_array) {
+  constexpr std::size_t crc_at = 14, bytes_at = 18, fixed = 30, most_extra = 20, extra_begin = 4;
+  ZipMember member{first_array + ".npy"};
+  const std::string start = firstBytes(path, fixed + member.name.size() + most_extra);
+  member.crc = static_cast<std::uint32_t>(numberAt(start, crc_at, 4));
+  member.bytes = numberAt(start, bytes_at, 4);
+  if (member.bytes == in_zip64) member.bytes = numberAt(start, fixed + member.name.size() + extra_begin, 8);
+  return start.rfind(zipLocalHeader(member), 0) == 0;
 }
 
 void ZipWriter::begin(const std::string& name, std::uint64_t bytes) {
@@ -211,7 +230,7 @@ void NpzWriter::add(const std::string& name, const std::vector<std::string>& tex
 void writeNpz(const std::string& path, const JoinedNetwork& network) {
   NpzWriter file(path);
   const std::int64_t values = network.shift.size();
-  file.add("input/shift", {values}, network.shift);
+  file.add(first_array_of_network, {values}, network.shift);
   file.add("input/scale", {values}, network.scale);
   std::vector<std::string> operations;
   for (const Operation& operation : network.operations) {

@@ -65,6 +65,12 @@ class NpzWriter {
   ZipWriter _zip;
 };
 
+/// Was a .npz file written here, with this array as its first one? Others write other headers: NumPy, for
+/// one, makes room for 64-bit sizes in each. Throws UserError if the file cannot be read.
+bool isOwnNpz(const std::string& path, const std::string& first_array);
+
+inline constexpr const char* first_array_of_network = "input/shift";
+
 /// Writes the network as .npz: every tensor under its name, in float even if the build computes in double;
 /// `input/shift`, `input/scale`; `class_labels`, if there are any; and as bytes `deck`, `parameters_hash` and
 /// `operations`, with one entry per operation, such as "dense layer0.dense", "leaky-relu 0.01", "reshape

@@ -304,6 +304,12 @@ void refuseSameOutput(const std::string& one, const std::string& other) {
                             "while the other is written; choose another name");
 }
 
+bool replacesContent(const std::string& path) {
+  struct stat found {};
+  const std::string target = resolveLinks(path);
+  return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0 && !isInProc(target);
+}
+
 bool isSameFile(const std::string& one, const std::string& other) {
   std::error_code ignored;
   return fs::equivalent(one, other, ignored) || wholeName(one) == wholeName(other);

@@ -55,6 +55,10 @@ void refuseInput(const std::string& output, const std::vector<std::string>& inpu
 /// stands for no file.
 void refuseSameOutput(const std::string& one, const std::string& other);
 
+/// Would an output of this name replace a file that says something? Neither an empty file nor what is no
+/// regular file, such as an open descriptor, loses anything.
+bool replacesContent(const std::string& path);
+
 /// Do both names lead to the same file, which need not exist yet?
 bool isSameFile(const std::string& one, const std::string& other);
 

@@ -5,12 +5,9 @@
 #include "partita/data/hdf5.hpp"
 #include "partita/io/read_run_file.hpp"
 
-#include <cerrno>
-#include <fcntl.h>
 #include <filesystem>
 #include <functional>
 #include <numeric>
-#include <unistd.h>
 
 namespace partita {
 
@@ -19,19 +16,6 @@ namespace fs = std::filesystem;
 bool exists(const std::string& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
-}
-
-std::string firstBytes(const std::string& path, std::size_t count) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) failFile(path, "cannot be read", errno);
-  std::string start(count, '\0');
-  ssize_t got = -1;
-  while ((got = ::read(file, start.data(), count)) < 0 && errno == EINTR) continue;
-  const int reason = errno;
-  ::close(file);
-  if (got < 0) failFile(path, "cannot be read", reason);
-  start.resize(got);
-  return start;
 }
 
 bool saysSomething(const std::string& path) {

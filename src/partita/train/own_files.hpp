@@ -41,9 +41,6 @@ constexpr std::array<OwnFile, 7> own_files{
 
 /// Is there anything of this name, even a link that leads nowhere?
 bool exists(const std::string& path);
-/// The first bytes of a regular file; fewer if it is shorter. Throws UserError if it cannot be read: it may
-/// be somebody's.
-std::string firstBytes(const std::string& path, std::size_t count);
 /// Returns whether the file begins with the mark. This includes an empty file, which a full disk may leave.
 bool begins(const std::string& path, std::string_view mark);
 

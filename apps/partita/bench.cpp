@@ -130,7 +130,8 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
   std::optional<ResultFile> json; // first, so that a bad path is reported before minutes of measuring
   collectively(world, [&] {
     checkOverrides(arguments.overrides);
-    if (world.rank() == 0) json.emplace(arguments.json, std::vector<std::string>{});
+    if (world.rank() == 0)
+      json.emplace(arguments.json, std::vector<std::string>{}, jsonList("name"), arguments.overwrite);
   });
   showBanner(space, world, command_line);
   const Communicator self = world.split(world.rank(), 0);

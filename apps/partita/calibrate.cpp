@@ -7,6 +7,7 @@
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/data/load_data.hpp"
+#include "partita/io/earlier_output.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
@@ -326,6 +327,7 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
       for (std::string& read : filesRead(deck, {}, "")) inputs.push_back(read);
     if (arguments.output.empty()) return;
     refuseOutput(arguments.output, inputs);
+    refuseToReplace(arguments.output, clusterOutput(), arguments.overwrite);
     file.emplace(arguments.output);
   });
   checkDecks(world, arguments.decks);
@@ -342,7 +344,7 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
   }
   collectively(world, [&] {
     if (!file) return;
-    file->write(clusterText(cluster));
+    file->write(sealed(clusterText(cluster), clusterOutput()));
     file->commit();
   });
   Log::info("  " + line);

@@ -148,8 +148,9 @@ void runChooseDeck(const DeckArguments& arguments) {
   const std::vector<std::string> inputs = filesRead(arguments.deck, arguments.overrides, arguments.cluster);
   refuseOutput(arguments.output, inputs);
   refuseSameOutput(arguments.output, arguments.json);
+  refuseToReplace(arguments.output, deckOutput(), arguments.overwrite);
   OutputFile output(arguments.output); // first, so that a bad path is reported at once
-  ResultFile file(arguments.json, inputs);
+  ResultFile file(arguments.json, inputs, jsonObject("chosen"), arguments.overwrite);
   const Cluster cluster = clusterOf(arguments.cluster);
   const PlanTask plan = planTask(arguments.deck, arguments.overrides, cluster);
   requireWholeBatch(plan);
@@ -157,7 +158,7 @@ void runChooseDeck(const DeckArguments& arguments) {
   if (choices.empty()) refuse(plan, cluster, arguments);
   const std::vector<DeckChoice> local =
       arguments.allow_local ? std::vector<DeckChoice>{} : fastest(plan, cluster, arguments.ranks, true);
-  output.write(writeDeck(choices.front().deck));
+  output.write(sealed(writeDeck(choices.front().deck), deckOutput()));
   output.commit();
   file.write(jsonOf(choices, local).text());
   if (!file.isStandardOutput()) show(choices, local, plan, cluster, arguments);

@@ -88,6 +88,7 @@ void defineExport(CLI::App& app, ExportArguments& arguments) {
              "file to write; the suffix, .onnx or .npz, selects the format")
       ->required()
       ->check(CLI::Validator(checkExportName, ""));
+  overwriteFlag(app, arguments.overwrite);
   defineStages(app, arguments.stages);
 }
 
@@ -107,6 +108,7 @@ void defineBench(CLI::App& bench, BenchArguments& arguments) {
   bench.add_option("section/key=value", arguments.overrides,
                    "changes to the decks of the models, e.g. run/precision=bf16 optimiser/offload=host");
   fileOption(bench, "--json", arguments.json, "write the results as a list of {name, value, unit}");
+  overwriteFlag(bench, arguments.overwrite)->needs("--json");
   bench
       .add_option("--only", arguments.only,
                   "measure only models and layers whose names begin with this, such as mlp")
@@ -204,7 +206,8 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
                                   &evaluate.path, &evaluate.predictions, &exports.path, &exports.output,
                                   &info.path, &info.completion, &bench.json, &bench.only})
     words.push_back(*word);
-  for (const bool flag : {train.dry_run, train.overwrite, info.deck_reference, info.manual, bench.quick})
+  for (const bool flag : {train.dry_run, train.overwrite, exports.overwrite, info.deck_reference, info.manual,
+                          bench.quick, bench.overwrite})
     words.emplace_back(flag ? "yes" : "no");
   for (const std::int64_t number : {train.time_limit_seconds, std::int64_t{train.ranks},
                                     std::int64_t{evaluate.stages}, std::int64_t{exports.stages}})

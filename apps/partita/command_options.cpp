@@ -107,4 +107,10 @@ CLI::Option* choiceOption(CLI::App& app, const std::string& name, std::string& v
   return app.add_option(name, value, text)->check(one_of)->type_name(joined(names, "|"));
 }
 
+CLI::Option* overwriteFlag(CLI::App& app, bool& overwrite) {
+  return app.add_flag("--overwrite", overwrite,
+                      "replace an output that exists, even if this command has not written it or it has been "
+                      "edited since");
+}
+
 } // namespace partita

@@ -36,6 +36,9 @@ CLI::Option* fileOption(CLI::App& app, const std::string& name, std::string& val
 CLI::Option* choiceOption(CLI::App& app, const std::string& name, std::string& value, const std::string& text,
                           const std::vector<std::string>& names);
 
+/// The flag that lets outputs replace files that are not outputs of the same command.
+CLI::Option* overwriteFlag(CLI::App& app, bool& overwrite);
+
 /// An option with a whole number from 1 to `most`.
 template <class Number>
 CLI::Option* countOption(CLI::App& app, const std::string& name, Number& value, const std::string& text,

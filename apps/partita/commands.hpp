@@ -40,6 +40,7 @@ struct EvaluateArguments {
 struct ExportArguments {
   std::string path, output; ///< the input, and the .onnx or .npz to write
   int stages = 0;           ///< the network ends after this many stages; 0: after all
+  bool overwrite = false;   ///< replace any file, as in all other commands
 };
 
 struct InfoArguments {
@@ -51,7 +52,7 @@ struct InfoArguments {
 struct BenchArguments {
   std::vector<std::string> overrides;
   std::string json, only; ///< `only`: how the names of the measurements begin
-  bool quick = false;
+  bool quick = false, overwrite = false;
 };
 
 struct PredictArguments {
@@ -64,6 +65,7 @@ struct PredictArguments {
   std::string mode = "exact";
   std::string scaling; ///< "strong", "weak"; empty: strong in exact mode, weak in paper mode
   std::string json;    ///< file to write; "-": standard output
+  bool overwrite = false;
 };
 
 struct DeckArguments {
@@ -73,6 +75,7 @@ struct DeckArguments {
   std::string output;       ///< deck to write
   bool allow_local = false; ///< also strategies that may change the accuracy
   std::string json;         ///< file to write; "-": standard output
+  bool overwrite = false;
 };
 
 struct ScheduleArguments {
@@ -81,6 +84,7 @@ struct ScheduleArguments {
   std::string engine = "built-in";
   std::string cache; ///< file of schedules, read and extended; empty: none
   std::string json;  ///< file to write; "-": standard output
+  bool overwrite = false;
 };
 
 struct PlaceArguments {
@@ -91,12 +95,14 @@ struct PlaceArguments {
   std::string output;                 ///< deck to write; empty: none
   std::int64_t ranks = 0;             ///< 0: those of this job
   std::string json;                   ///< file to write; "-": standard output
+  bool overwrite = false;
 };
 
 struct SearchArguments {
   std::string spec;
   std::string state; ///< file to continue from; empty: none
   std::string json;  ///< file to write; "-": standard output
+  bool overwrite = false;
 };
 
 struct CalibrateArguments {
@@ -104,7 +110,7 @@ struct CalibrateArguments {
   std::vector<std::string> runs;  ///< runs that refine a description, without measuring; empty: none
   std::string output;             ///< description of the cluster to write; empty: standard output
   double noise = 15.0;            ///< percent by which times of the same work may vary
-  bool quick = false;
+  bool quick = false, overwrite = false;
 };
 
 /// Each returns when its work is done; mistakes of the user throw UserError. All ranks call those that take

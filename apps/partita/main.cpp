@@ -137,7 +137,7 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   }
   if (app.got_subcommand("export"))
     exportRun(world, arguments.exports.path, arguments.exports.output, arguments.exports.stages,
-              command_line);
+              arguments.exports.overwrite, command_line);
   if (app.got_subcommand("info")) runInfo(world, command_line);
   if (app.got_subcommand("plan")) return runCalibrate(world, arguments.calibrate, command_line);
   if (app.got_subcommand("bench")) runBench(world, arguments.bench, command_line);

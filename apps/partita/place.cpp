@@ -65,7 +65,7 @@ void checkOptions(const PlaceArguments& arguments, bool deck) {
 }
 
 void place(const PlaceArguments& arguments) {
-  ResultFile file(arguments.json, {arguments.input});
+  ResultFile file(arguments.json, {arguments.input}, jsonObject("feasible"), arguments.overwrite);
   const PlacementTask task = readPlacementTask(arguments.input);
   DevicePlan placement;
   try {

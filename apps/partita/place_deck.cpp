@@ -180,10 +180,11 @@ std::string deckOf(const PlacedDeck& placed, const RunConfig& config, const Deck
 void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   const std::vector<std::string> inputs = filesRead(arguments.input, arguments.overrides, arguments.cluster);
   refuseSameOutput(arguments.output, arguments.json);
-  ResultFile file(arguments.json, inputs);
+  ResultFile file(arguments.json, inputs, jsonObject("feasible"), arguments.overwrite);
   std::optional<OutputFile> output;
   if (!arguments.output.empty()) {
     refuseOutput(arguments.output, inputs);
+    refuseToReplace(arguments.output, deckOutput(), arguments.overwrite);
     output.emplace(arguments.output);
   }
   const Cluster cluster = clusterOf(arguments.cluster);
@@ -196,7 +197,7 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   });
   const std::optional<PlacedDeck> placed = placedDeck(series, config, ranks);
   if (placed && output) {
-    output->write(deckOf(*placed, config, series));
+    output->write(sealed(deckOf(*placed, config, series), deckOutput()));
     output->commit();
   }
   file.write(jsonOf(placed, config, alone.step).text());

@@ -41,10 +41,13 @@ std::string checkOutputPath(std::string& text) {
   return text == "-" ? std::string{} : checkPath(text);
 }
 
-void defineJson(CLI::App& app, std::string& json) {
-  app.add_option("--json", json, "write the result to this file; `-`: standard output")
+/// The options about outputs, which all but `calibrate` have.
+template <class PlanArguments>
+void defineResults(CLI::App& app, PlanArguments& arguments) {
+  app.add_option("--json", arguments.json, "write the result to this file; `-`: standard output")
       ->check(CLI::Validator(checkOutputPath, ""))
       ->type_name("FILE");
+  overwriteFlag(app, arguments.overwrite);
 }
 
 template <class PlanArguments>
@@ -82,7 +85,7 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
                "whether training/batch is the batch of a step (strong) or of each replica (weak); "
                "default: strong; in paper mode: weak",
                {"strong", "weak"});
-  defineJson(predict, arguments.json);
+  defineResults(predict, arguments);
 }
 
 void defineDeck(CLI::App& deck, DeckArguments& arguments) {
@@ -91,7 +94,7 @@ void defineDeck(CLI::App& deck, DeckArguments& arguments) {
   fileOption(deck, "-o,--output", arguments.output, "deck to write")->required();
   deck.add_flag("--allow-local", arguments.allow_local,
                 "consider sil and local-sgd too, which may change the accuracy");
-  defineJson(deck, arguments.json);
+  defineResults(deck, arguments);
 }
 
 void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
@@ -108,7 +111,7 @@ void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
       namesOf<ScheduleEngine>());
   fileOption(schedule, "--cache", arguments.cache,
              "file with schedules from earlier calls; new ones are added to it");
-  defineJson(schedule, arguments.json);
+  defineResults(schedule, arguments);
 }
 
 void definePlace(CLI::App& place, PlaceArguments& arguments) {
@@ -126,14 +129,14 @@ void definePlace(CLI::App& place, PlaceArguments& arguments) {
       "deck: description of the cluster, as `partita plan calibrate` writes it (default: an assumed one)");
   countOption(place, "--ranks", arguments.ranks,
               "deck: maximum number of ranks (default: the ranks of this job)", 4096);
-  defineJson(place, arguments.json);
+  defineResults(place, arguments);
 }
 
 void defineSearch(CLI::App& search, SearchArguments& arguments) {
   fileOption(search, "SPEC", arguments.spec, "models, cases and accelerators to search (TOML)")->required();
   fileOption(search, "--state", arguments.state,
              "save the progress to this file every ten seconds; a later call continues from it");
-  defineJson(search, arguments.json);
+  defineResults(search, arguments);
 }
 
 void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
@@ -149,6 +152,7 @@ void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
           ->excludes(decks);
   fileOption(calibrate, "-o,--output", arguments.output,
              "description of the cluster to write (default: print it after the measurements)");
+  overwriteFlag(calibrate, arguments.overwrite)->needs("-o");
   calibrate
       .add_option("--noise", arguments.noise,
                   "percent by which the time of the same work may vary (default: 15); if it varies more, "
@@ -193,7 +197,9 @@ std::vector<std::string> planWords(const Arguments& arguments) {
       predict.json,    deck.deck,       deck.cluster,  deck.output,        deck.json,       schedule.input,
       schedule.engine, schedule.cache,  schedule.json, place.input,        place.json,      place.cluster,
       place.output,    search.spec,     search.state,  search.json,        calibrate.output};
-  for (const bool flag : {place.brute_force, calibrate.quick, deck.allow_local})
+  for (const bool flag :
+       {place.brute_force, calibrate.quick, deck.allow_local, predict.overwrite, deck.overwrite,
+        schedule.overwrite, place.overwrite, search.overwrite, calibrate.overwrite})
     words.emplace_back(flag ? "yes" : "no");
   words.push_back(std::to_string(calibrate.noise));
   for (const std::int64_t number :

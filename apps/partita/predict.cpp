@@ -184,7 +184,8 @@ void showTable(const CostModel& model, const Question& question, const Cluster& 
 
 void runPredict(const PredictArguments& arguments) {
   const Question question = questionOf(arguments);
-  ResultFile file(arguments.json, filesRead(arguments.deck, arguments.overrides, arguments.cluster));
+  ResultFile file(arguments.json, filesRead(arguments.deck, arguments.overrides, arguments.cluster),
+                  jsonList("strategy"), arguments.overwrite);
   const Cluster cluster = clusterOf(arguments.cluster);
   if (predictsWorkers(arguments)) return predictWorkers(arguments, question.ranks, cluster, file);
   const CostModel model = modelOf(arguments, question, cluster);

@@ -2,6 +2,7 @@
 #include "partita/config/json_value.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
+#include "partita/io/earlier_output.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cluster_rows.hpp"
@@ -63,13 +64,14 @@ void refineCluster(const CalibrateArguments& arguments) {
   std::optional<OutputFile> file;
   if (!arguments.output.empty()) {
     for (const std::string& run : arguments.runs) refuseOutput(arguments.output, filesReadFrom(run));
+    refuseToReplace(arguments.output, clusterOutput(), arguments.overwrite);
     file.emplace(arguments.output);
   }
   const std::vector<std::string> lines = refine(cluster, runs);
   const std::string refined = ", refined from runs";
   if (cluster.source.find(refined) == std::string::npos) cluster.source += refined;
   if (file) {
-    file->write(clusterText(cluster));
+    file->write(sealed(clusterText(cluster), clusterOutput()));
     file->commit();
   }
   Log::info("  refined: " + compared);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/core/log.hpp"
+#include "partita/io/earlier_output.hpp"
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/train/run_files.hpp"
@@ -18,16 +19,29 @@ inline std::string listText(const std::vector<JsonObject>& objects) {
   return text + "\n]";
 }
 
+/// A file with an object, whose first key is this.
+inline OutputKind jsonObject(const std::string& first_key) {
+  return {OutputKind::Mark::beginning, "{\n  \"" + first_key + "\": "};
+}
+
+/// A file with the text of a list, in which this is the first key of the objects.
+inline OutputKind jsonList(const std::string& first_key) {
+  return {OutputKind::Mark::beginning, "[\n  {\n    \"" + first_key + "\": "};
+}
+
 /// The destination of `--json`: a file, standard output ("-"), or nowhere (""). It is created first, so that
 /// a bad path is reported before the work. Commands write it before they print the same results, because a
 /// reader that leaves, such as `head`, ends the program.
 class ResultFile {
  public:
-  /// Throws UserError if the file is one of the inputs or cannot be written.
-  ResultFile(const std::string& path, const std::vector<std::string>& inputs)
+  /// Throws UserError if the file is one of the inputs, would replace a file of another kind, or cannot be
+  /// written.
+  ResultFile(const std::string& path, const std::vector<std::string>& inputs, const OutputKind& kind,
+             bool overwrite)
       : _standard_output(path == "-") {
     if (path.empty() || _standard_output) return;
     refuseOutput(path, inputs);
+    refuseToReplace(path, kind, overwrite);
     _file.emplace(path);
   }
 

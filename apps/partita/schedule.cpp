@@ -113,7 +113,7 @@ class CacheFile {
 
 void runSchedule(const ScheduleArguments& arguments) {
   refuseSameOutput(arguments.cache, arguments.json);
-  ResultFile file(arguments.json, {arguments.input});
+  ResultFile file(arguments.json, {arguments.input}, jsonObject("makespan"), arguments.overwrite);
   CacheFile cache(arguments.cache, arguments.input);
   const ScheduleTask task = readScheduleTask(arguments.input);
   ScheduleOptions options;

@@ -262,7 +262,8 @@ void runSearch(const Communicator& world, const SearchArguments& arguments) {
   collectively(world, [&] {
     assignment = assignmentOf(arguments.spec);
     refuseSameOutput(arguments.state, arguments.json);
-    if (world.rank() == 0) file.emplace(arguments.json, assignment.files);
+    if (world.rank() == 0)
+      file.emplace(arguments.json, assignment.files, jsonObject("reference"), arguments.overwrite);
     search.emplace(assignment.task);
     state.emplace(world.rank() == 0 ? arguments.state : "", assignment.files, assignment.hash,
                   assignment.task.accelerators.size(), search->answersPerRow() * SearchAnswer::numbers);

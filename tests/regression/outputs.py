@@ -141,6 +141,118 @@ class Inputs(support.RunTest):
         self.assertWorked(run("plan", "calibrate", "--from", self.run_directory, "-o", refined))
 
 
+class EarlierOutputs(support.RunTest):
+    """An output replaces an earlier one of its kind, so that scripts can be run again, and no other file."""
+
+    FOREIGN = "is not known as an output of this command, and would be overwritten; choose another name, or add --overwrite"
+    EDITED = "has been edited since Partita wrote it, and would be overwritten; choose another name, or add --overwrite"
+
+    def assertReplacesItsOwn(self, target, *words, others=()):
+        """In one folder, with these words and the name of the target at the end."""
+        for mine in ("a note of mine\n", *others):
+            target.write_bytes(mine if isinstance(mine, bytes) else mine.encode())
+            before = contents(self.folder)
+            self.assertUntouched(run(*words, target), before, f"{target}: {self.FOREIGN}")
+        self.assertDone(run(*words, target, "--overwrite"))
+        first = target.read_bytes()
+        self.assertNotIn(b"a note of mine", first)
+        self.assertDone(run(*words, target))
+        target.write_bytes(b"")  # as a full disk leaves it
+        self.assertDone(run(*words, target))
+        self.assertEqual(target.read_bytes()[:11], first[:11])
+
+    def assertSparesEdited(self, target, *words):
+        for edited in (f"# my comment\n{target.read_text()}", f"{target.read_text()}# mine\n"):
+            text = target.read_text()
+            target.write_text(edited)
+            self.assertUntouched(run(*words, target), contents(self.folder), f"{target}: {self.EDITED}")
+            target.write_text(text)
+        self.assertDone(run(*words, target))
+
+    def test_decks(self):
+        target, calibrated = self.folder / "out.toml", "[cluster]\nname = 'two'\n"
+        for words in (("plan", "deck", self.deck, "--ranks", 2, "-o"), ("plan", "place", self.deck, "--ranks", 2, "-o")):
+            with self.subTest(words[1]):
+                self.assertReplacesItsOwn(target, *words, others=(calibrated, self.deck.read_text()))
+                self.assertSparesEdited(target, *words)
+        self.assertDone(run("plan", "deck", self.deck, "--ranks", 2, "-o", target))  # place has written it
+        self.assertDone(run("train", target, "-n", "--ranks", 2))
+
+    def test_descriptions_of_clusters(self):
+        target, cluster = self.folder / "out.toml", self.write("cluster.toml", support.CLUSTER.read_bytes())
+        train(self.folder / "run", self.deck, "strategy/kind=joint", f"run/cluster={cluster}")
+        words = ("plan", "calibrate", "--from", self.folder / "run", "-o")
+        self.assertDone(run("plan", "deck", self.deck, "--ranks", 1, "-o", target))
+        self.assertReplacesItsOwn(target, *words, others=(cluster.read_text(), target.read_text()))
+        self.assertSparesEdited(target, *words)
+        measure = ("plan", "calibrate", "--quick", "--noise", "1e6", "-o")
+        self.assertDone(run(*measure, target))  # also a description
+        self.assertReplacesItsOwn(target, *measure)
+        self.assertDone(run(*words, target))
+        self.assertDone(run("plan", "predict", self.deck, "--cluster", target, "--ranks", 1))
+
+    def test_results_as_json(self):
+        schedule = self.write("task.json", json.dumps({"num_tc": 1, "num_vc": 1, "edges": [], "ops": [
+            {"id": 1, "core_type": "TC", "latency": 4, "intra_op_latency": 2}]}))
+        place = self.write("layers.json", json.dumps({
+            "maxMemoryPerDevice": 100, "maxDevices": 1, "bandwidth": 100, "mbsInBatch": 1,
+            "activationRecomputation": False, "optimizerAlgorithm": "SGD", "edges": {"1": []}, "nodes": {"1": [
+                {"id": 0, "parameterSize": 1, "activationSize": 1, "optimalLatencyFw": 1, "optimalLatencyBw": 2,
+                 "isTensorParallelized": False}]}}))
+        search = self.write("search.toml", "[search]\ndevices = 1\nbatch = 4\n[architectures]\nevery = 10000\n"
+                            f"[[model]]\nfile = '{self.deck}'\n[[case]]\nmemory = 8e9\n")
+        target, written, deck = self.folder / "out.json", {}, ("-o", self.folder / "best.toml")
+        for words in (("predict", self.deck, "--ranks", 1), ("deck", self.deck, "--ranks", 1, *deck),
+                      ("place", self.deck, "--ranks", 1), ("place", place), ("schedule", schedule), ("search", search),
+                      ("bench", "--quick", "--only", "lenet")):
+            words = words if words[0] == "bench" else ("plan", *words)
+            with self.subTest(words[-2]):
+                others = [text for name, text in written.items() if name != words[1]]
+                self.assertReplacesItsOwn(target, *words, "--json", others=(*others, "{}\n", "[]\n"))
+                written[words[1]] = target.read_text()
+
+    def test_exported_networks(self):
+        train(self.folder / "run", self.deck)
+        archive, model = self.folder / "a.npz", self.folder / "b.onnx"
+        predictions = self.folder / "p.npz"
+        self.assertDone(run("evaluate", self.folder / "run", "--predictions", predictions))
+        self.assertReplacesItsOwn(archive, "export", self.folder / "run", "-o", others=(predictions.read_bytes(),))
+        self.assertReplacesItsOwn(model, "export", self.folder / "run", "-o", others=(archive.read_bytes(),))
+        with zipfile.ZipFile(archive) as arrays, zipfile.ZipFile(predictions, "w") as mine:
+            for name in arrays.namelist():  # as NumPy saves them again
+                with mine.open(name, "w", force_zip64=True) as file:
+                    file.write(arrays.read(name))
+        self.assertUntouched(run("export", self.folder / "run", "-o", predictions), contents(self.folder), self.FOREIGN)
+
+    def test_a_link_stands_for_its_target(self):
+        mine, link = self.write("mine.toml", "a note of mine\n"), self.folder / "link.toml"
+        link.symlink_to(mine)
+        words = ("plan", "deck", self.deck, "--ranks", 1, "-o", link)
+        self.assertUntouched(run(*words), contents(self.folder), f"{link}: {self.FOREIGN}")
+        self.assertDone(run(*words, "--overwrite"))
+        self.assertTrue(link.is_symlink())
+        self.assertIn("[network]", mine.read_text())
+
+    def test_what_may_not_be_read_may_be_somebodys(self):
+        (self.folder / "open").mkdir()
+        (self.folder / "open").chmod(0o777)
+        target = self.write("open/out.json", "mine")
+        target.chmod(0o222)
+        words = ("plan", "predict", self.deck, "--ranks", 1, "--json", target)
+        self.assertRefused(self.as_nobody(*words), f"{target}: cannot be read: Permission denied")
+        self.assertEqual(target.stat().st_size, 4)
+        self.assertDone(self.as_nobody(*words, "--overwrite"))
+
+    def test_a_second_output_is_refused_before_the_first_is_written(self):
+        """And --overwrite needs an output."""
+        target = self.write("mine.json", "a note of mine\n")
+        before = contents(self.folder)
+        result = run("plan", "deck", self.deck, "--ranks", 1, "-o", self.folder / "best.toml", "--json", target)
+        self.assertUntouched(result, before, f"{target}: {self.FOREIGN}")
+        for words, option in ((("plan", "calibrate", "--quick"), "--output"), (("bench", "--quick"), "--json")):
+            self.assertRefused(run(*words, "--overwrite"), f"--overwrite requires {option}")
+
+
 NETWORK = 'network/layers=[{ type = "dense", units = 64, activation = "relu" }, { type = "dense" }]'
 
 

@@ -370,11 +370,13 @@ class Decks(support.RunTest):
         self.assertLessEqual(small["memory_bytes"], 0.6 * slow["memory_bytes"])
         tiny = ["--ranks", "4", "--cluster", cluster(memory=1000)]
         self.assertIn("no plan was found that fits", self.place(*tiny))
-        deck = self.write("earlier.toml", "# of an earlier call\n")
+        deck = self.folder / "earlier.toml"
+        self.place("--ranks", "1", "-o", deck)
+        earlier = deck.read_text()
         result = run("plan", "place", self.DECK, *self.SMALL, *tiny, "-o", deck, "--json", self.folder / "none.json")
         self.assertRefused(result, f"{deck}: was not written: no plan was found that fits")
         self.assertFalse(json.loads((self.folder / "none.json").read_text())["feasible"])
-        self.assertEqual(deck.read_text(), "# of an earlier call\n")
+        self.assertEqual(deck.read_text(), earlier)
 
     def test_stages_of_equal_memory_are_found(self):
         """Cuts that balance the time need more memory on a rank than this cluster has."""

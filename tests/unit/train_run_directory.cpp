@@ -1,5 +1,6 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/write_deck.hpp"
+#include "partita/io/earlier_output.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/train/run_directory.hpp"
 
@@ -69,6 +70,20 @@ TEST_CASE("Without results the form of a deck tells whether it was edited", "[tr
   folder.write("deck.toml", deckWith(4) + "# mine\n");
   prepare(folder.path(), deckWith(5));
   CHECK(folder.read("deck.toml.superseded") == deckWith(4) + "# mine\n");
+}
+
+TEST_CASE("A deck of `plan deck` in the directory counts as unedited until somebody edits it", "[train]") {
+  const ScratchFolder folder;
+  const std::string planned = sealed(deckWith(3), deckOutput());
+  folder.write("deck.toml", planned);
+  prepare(folder.path(), deckWith(3)); // uses it as it is
+  CHECK(folder.read("deck.toml") == planned);
+  prepare(folder.path(), deckWith(4));
+  CHECK_FALSE(fs::exists(folder.path("deck.toml.superseded")));
+  CHECK(folder.read("deck.toml") == deckWith(4));
+  folder.write("deck.toml", planned + "# mine\n");
+  prepare(folder.path(), deckWith(5));
+  CHECK(folder.read("deck.toml.superseded") == planned + "# mine\n");
 }
 
 TEST_CASE("A deck is not written through a link", "[train]") {

@@ -5,6 +5,7 @@
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/provenance.hpp"
+#include "partita/io/earlier_output.hpp"
 #include "partita/io/layer_operations.hpp"
 #include "partita/io/npz.hpp"
 #include "partita/io/onnx.hpp"
@@ -161,10 +162,11 @@ JoinedNetwork joinedNetwork(const std::string& path, int stages) {
 }
 
 void exportRun(const Communicator& world, const std::string& path, const std::string& output, int stages,
-               const std::string& command_line) {
+               bool overwrite, const std::string& command_line) {
   collectively(world, [&] {
     if (world.rank() != 0) return;
     refuseOutput(output, filesOfRun(path));
+    refuseToReplace(output, endsWith(output, ".onnx") ? onnxOutput() : npzOutput(), overwrite);
     const std::string file = parameterFileOf(path);
     const RunFile opened(file);
     Log::info(describeSource(file, opened.isCheckpoint() ? std::optional(opened.progress()) : std::nullopt));

@@ -11,9 +11,9 @@ namespace partita {
 JoinedNetwork joinedNetwork(const std::string& path, int stages = 0);
 
 /// Writes the joined network of a run directory or parameter file to `output`, as ONNX if its name ends in
-/// .onnx and as .npz otherwise; rank 0 does the work. `stages` as above. Collective. Throws UserError on
-/// every rank if that fails.
+/// .onnx and as .npz otherwise; rank 0 does the work. `stages` as above. With `overwrite`, an existing file
+/// is replaced whatever it is. Collective. Throws UserError on every rank if that fails.
 void exportRun(const Communicator& world, const std::string& path, const std::string& output, int stages,
-               const std::string& command_line);
+               bool overwrite, const std::string& command_line);
 
 } // namespace partita

@@ -6,6 +6,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
+#include "partita/io/earlier_output.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/train/own_files.hpp"
 #include "partita/train/run_leftovers.hpp"
@@ -64,10 +65,11 @@ bool isUnchanged(const std::string& text, const std::string& path) {
   }
 }
 
-/// The text of `deck.toml`; empty if there is none.
+/// The text of `deck.toml`, which `plan deck` may have put there; empty if there is none.
 std::string deckIn(const std::string& run_directory) {
   const std::string path = run_directory + "/deck.toml";
-  return regularFileExists(path) ? readTextFile(path, most_deck_bytes) : std::string();
+  return regularFileExists(path) ? unsealed(readTextFile(path, most_deck_bytes), deckOutput())
+                                 : std::string();
 }
 
 /// May somebody have edited `deck.toml`? Results show how it was. If there are none, only the form of the

@@ -79,6 +79,7 @@ void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
   evaluate.add_option("section/key=value", arguments.overrides, override_help);
   fileOption(evaluate, "--predictions", arguments.predictions,
              "write features, labels and logits of the test samples to this .npz file");
+  overwriteFlag(evaluate, arguments.overwrite)->needs("--predictions");
   defineStages(evaluate, arguments.stages);
 }
 
@@ -206,8 +207,8 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
                                   &evaluate.path, &evaluate.predictions, &exports.path, &exports.output,
                                   &info.path, &info.completion, &bench.json, &bench.only})
     words.push_back(*word);
-  for (const bool flag : {train.dry_run, train.overwrite, exports.overwrite, info.deck_reference, info.manual,
-                          bench.quick, bench.overwrite})
+  for (const bool flag : {train.dry_run, train.overwrite, evaluate.overwrite, exports.overwrite,
+                          info.deck_reference, info.manual, bench.quick, bench.overwrite})
     words.emplace_back(flag ? "yes" : "no");
   for (const std::int64_t number : {train.time_limit_seconds, std::int64_t{train.ranks},
                                     std::int64_t{evaluate.stages}, std::int64_t{exports.stages}})

@@ -34,6 +34,7 @@ struct EvaluateArguments {
   std::string path;
   std::vector<std::string> overrides;
   std::string predictions; ///< .npz to write; empty: none
+  bool overwrite = false;
   int stages = 0;          ///< the network ends after this many stages; 0: after all
 };
 

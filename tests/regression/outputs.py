@@ -215,8 +215,10 @@ class EarlierOutputs(support.RunTest):
         train(self.folder / "run", self.deck)
         archive, model = self.folder / "a.npz", self.folder / "b.onnx"
         predictions = self.folder / "p.npz"
-        self.assertDone(run("evaluate", self.folder / "run", "--predictions", predictions))
+        evaluate = ("evaluate", self.folder / "run", "--predictions")
+        self.assertDone(run(*evaluate, predictions))
         self.assertReplacesItsOwn(archive, "export", self.folder / "run", "-o", others=(predictions.read_bytes(),))
+        self.assertReplacesItsOwn(predictions, *evaluate, others=(archive.read_bytes(),))
         self.assertReplacesItsOwn(model, "export", self.folder / "run", "-o", others=(archive.read_bytes(),))
         with zipfile.ZipFile(archive) as arrays, zipfile.ZipFile(predictions, "w") as mine:
             for name in arrays.namelist():  # as NumPy saves them again

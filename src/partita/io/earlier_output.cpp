@@ -32,6 +32,11 @@ const OutputKind& npzOutput() {
   return kind;
 }
 
+const OutputKind& predictionsOutput() {
+  static const OutputKind kind{OutputKind::Mark::first_array, first_array_of_predictions};
+  return kind;
+}
+
 namespace {
 
 std::string sealBegin(const OutputKind& kind) {

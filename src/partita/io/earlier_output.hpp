@@ -23,7 +23,8 @@ struct OutputKind {
 const OutputKind& deckOutput();
 const OutputKind& clusterOutput();
 const OutputKind& onnxOutput();
-const OutputKind& npzOutput();
+const OutputKind& npzOutput(); ///< a network
+const OutputKind& predictionsOutput();
 
 /// Text that people edit, such as a deck, with a comment at its end that holds a hash of it.
 std::string sealed(const std::string& text, const OutputKind& kind);

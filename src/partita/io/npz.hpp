@@ -70,6 +70,7 @@ class NpzWriter {
 bool isOwnNpz(const std::string& path, const std::string& first_array);
 
 inline constexpr const char* first_array_of_network = "input/shift";
+inline constexpr const char* first_array_of_predictions = "features";
 
 /// Writes the network as .npz: every tensor under its name, in float even if the build computes in double;
 /// `input/shift`, `input/scale`; `class_labels`, if there are any; and as bytes `deck`, `parameters_hash` and

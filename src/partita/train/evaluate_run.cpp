@@ -12,6 +12,7 @@
 #include "partita/data/dataset.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/data/order.hpp"
+#include "partita/io/earlier_output.hpp"
 #include "partita/io/npz.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/io/shared_run_file.hpp"
@@ -127,7 +128,7 @@ void Predictions::writeAll(const Grid& grid, const DataSets& sets, const Dataset
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_per_sample;
   attempt([&] {
     if (!_class_labels.empty()) _file->add("class_labels", _class_labels);
-    _file->begin("features", "<f4", {samples, sets.width()},
+    _file->begin(first_array_of_predictions, "<f4", {samples, sets.width()},
                  set.size() * set.features.width() * sizeof(float));
     writeFeatures(set.features);
     std::vector<std::int64_t> extents{samples};
@@ -174,13 +175,14 @@ std::vector<std::string> inputsOf(const std::string& run, const DataSection& dat
   return files;
 }
 
-/// Throws UserError if the file of predictions would destroy an input, or has the name of another kind of
-/// file, which would be replaced by an archive.
+/// Throws UserError if the file of predictions would destroy an input or another file of the user, or has the
+/// name of another kind of file.
 void checkPredictions(const EvaluationRequest& request, const DataSection& data) {
   const std::string& name = request.predictions;
   if (name.empty()) return;
   refuseOutput(name, inputsOf(request.path, data));
   if (!endsWith(name, ".npz")) throw UserError("'" + name + "' must end in .npz, as it is such an archive");
+  refuseToReplace(name, predictionsOutput(), request.overwrite);
 }
 
 /// `whole`: is the last row that of the whole network? `adds`: is each row that of the sum up to its stage?

@@ -12,6 +12,7 @@ struct EvaluationRequest {
   std::string path;                   ///< run directory or parameter file
   std::vector<std::string> overrides; ///< changes of its deck
   std::string predictions;            ///< .npz file for the network's output for each sample; empty: none
+  bool overwrite = false;             ///< may it replace any file?
   int stages = 0;                     ///< the network ends after this many stages; 0: after all
 };
 

@@ -197,6 +197,38 @@ TEST_CASE("The update of each stage includes the copies of its state", "[cost]")
   CHECK(longer_by(pipeline) == Approx(2 * 2 * 4 * (8192 + 128) / 10e9)); // of the stage that has more
 }
 
+TEST_CASE("The memory of a device has neither offloaded state nor copies that are summed on the host",
+          "[cost]") {
+  const auto memoryOf = [](bool device, const std::string& offload, const std::string& precision, int ranks) {
+    Cluster cluster = clusterOf(4);
+    cluster.device = device;
+    const RunConfig deck =
+        deckOf(dense(2048) + last, "[optimiser]\noffload_bucket = 1024\noffload = \"" + offload +
+                                       "\"\n[run]\nprecision = \"" + precision + "\"\n");
+    const CostModel model = modelOf(deck, {64}, cluster);
+    const double found = model.predict(CostStrategy::data, ranks).memory;
+    CHECK(model.predict(model.task().program->run(ranks)).memory == found);
+    return found;
+  };
+  const double values = 2048 * 64 + 2048 + 2048 * 10 + 64, bucket = 1024; // with the gap after 10 biases
+  for (const double vectors : {2.0, 3.0}) {                               // Adam's moments, and masters
+    const std::string precision = vectors == 2.0 ? "float" : "bf16";
+    const auto saved = [&](bool device, const std::string& offload) {
+      return memoryOf(device, "none", precision, 2) - memoryOf(device, offload, precision, 2);
+    };
+    const double moved = 4 * vectors * values, buffers = 4 * 3 * vectors * bucket;
+    CHECK(saved(true, "host") == moved - buffers);
+    CHECK(saved(true, "file") == moved - buffers);
+    CHECK(saved(false, "host") == -buffers);
+    CHECK(saved(false, "file") == moved - buffers);
+  }
+  // Replicas of 16 bits sum a copy of their gradients in float.
+  const auto copied = [&](bool device) {
+    return memoryOf(device, "none", "bf16", 2) - memoryOf(device, "none", "float", 2);
+  };
+  CHECK(copied(false) - copied(true) == 4 * values);
+}
+
 TEST_CASE("Runs with offload refine what computes, not what copies", "[cost]") {
   const RunConfig deck = deckOf(dense(128) + last, "[optimiser]\noffload = \"host\"\n");
   Cluster truth = clusterOf(), cluster = clusterOf();

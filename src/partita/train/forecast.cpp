@@ -50,8 +50,9 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
   if (!planOf(config.strategy).otherSteps(config.strategy).empty()) return {};
   CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size(), {sizeof(Real)});
   task.timing = timingOf(task, cluster);
+  const CostModel model(task, cluster, CostMode::exact);
   const Prediction prediction =
-      CostModel(task, cluster, CostMode::exact).predict(ProgramRun{config, partition, grid, {sizeof(Real)}});
+      model.predict(ProgramRun{config, partition, grid, model.task().program->device()});
   StepCost cost;
   cost.step = prediction.stepSeconds();
   cost.compute = prediction.busySeconds();

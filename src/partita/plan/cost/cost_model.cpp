@@ -51,6 +51,14 @@ std::vector<LayerCost> paperRows(const std::vector<LayerCost>& layers) {
   return rows;
 }
 
+/// The same program on devices that take messages where they are, and whose gradients are summed in host
+/// memory.
+std::shared_ptr<const Program> programOnDevice(const Program& program) {
+  DeviceKind device = program.device();
+  device.host = false;
+  return std::make_shared<Program>(program.deck(), program.layers(), device);
+}
+
 } // namespace
 
 CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classes, std::size_t samples,
@@ -81,6 +89,7 @@ NetworkTiming timingOf(const CostTask& task, const Cluster& cluster, const std::
 
 CostModel::CostModel(CostTask task, Cluster cluster, CostMode mode)
     : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode), _kernels(_cluster) {
+  if (_cluster.device && _task.program != nullptr) _task.program = programOnDevice(*_task.program);
   if (mode == CostMode::paper) _task.layers = paperRows(_task.layers);
   if (_task.timing.seconds_per_update > 0.0) _cluster.seconds_per_update = _task.timing.seconds_per_update;
   _times = mode == CostMode::paper ? paperTimes(_task, _cluster) : exactTimes();

@@ -52,6 +52,7 @@ struct CostTerms;
 /// mode.
 class CostModel {
  public:
+  /// If the cluster has devices, so have the ranks of the task's program.
   CostModel(CostTask task, Cluster cluster, CostMode mode);
 
   /// Does the mode have this strategy? The paper has neither grids nor this program's own strategies.

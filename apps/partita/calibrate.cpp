@@ -1,6 +1,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/rank_places.hpp"
 #include "partita/config/deck.hpp"
+#include "partita/config/names.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
@@ -9,6 +10,7 @@
 #include "partita/data/load_data.hpp"
 #include "partita/io/earlier_output.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/cost/typical.hpp"
@@ -92,12 +94,28 @@ double secondsPerReducedByte(const ExecSpace& space, const Communicator& world, 
   return seconds / static_cast<double>(size * static_cast<std::int64_t>(sizeof(Real)));
 }
 
-/// FLOP/s of a large product while all ranks compute.
-double productRate(const ExecSpace& space, const Communicator& world, bool quick) {
+/// FLOP/s of a large product while all ranks compute. 0 if a rank has to convert the numbers first: that time
+/// does not grow with the FLOPs.
+double productRate(const ExecSpace& space, const Communicator& world, bool quick, Precision precision) {
+  const bool direct = precision == Precision::single || multipliesDirectly(precision);
+  if (world.maximum(std::int64_t{direct ? 0 : 1}) > 0) return 0.0;
   const bool oversubscribed = isOversubscribed(world);
   world.barrier();
-  const double seconds = secondsPerGflop(space, quick ? 256 : 1024, quick ? 2 : 7, oversubscribed);
+  const double seconds = secondsPerGflop(space, quick ? 256 : 1024, quick ? 2 : 7, oversubscribed, precision);
   return 1e9 / secondsOfRanks(world, seconds, oversubscribed);
+}
+
+void measureProducts(const ExecSpace& space, const Communicator& world, bool quick, Cluster& cluster) {
+  std::string line;
+  for (const auto& [precision, rate] : {std::pair{Precision::single, &cluster.flops},
+                                        {Precision::bf16, &cluster.bf16_flops},
+                                        {Precision::fp16, &cluster.fp16_flops}}) {
+    *rate = productRate(space, world, quick, precision);
+    if (*rate > 0.0)
+      line += (line.empty() ? "  product: " : "; in " + nameOf(precision) + " ") +
+              formatted("%.1f GFLOP/s", 1e-9 * *rate) + (line.empty() ? " per rank" : "");
+  }
+  Log::info(line);
 }
 
 /// Trains the whole network of a deck on every rank at once. The update is timed separately, because it does
@@ -296,8 +314,7 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
   cluster.node_at_once = ranksAtOnce(world);
   const double free = device_is_host ? availableOnNode() / static_cast<double>(cluster.node_ranks) : 0.0;
   cluster.memory = free < std::numeric_limits<double>::infinity() ? free : 0.0;
-  cluster.flops = productRate(space, world, arguments.quick);
-  Log::info(formatted("  product: %.1f GFLOP/s per rank", 1e-9 * cluster.flops));
+  measureProducts(space, world, arguments.quick, cluster);
   if (world.size() > 1) cluster.links = measureLinks(space, world, arguments.quick);
   measureOffload(world, arguments, cluster);
   const Communicator self = world.split(world.rank(), 0);

@@ -158,12 +158,12 @@ void KernelTimer::timeDeck(const RunConfig& deck, const std::vector<LayerPlan>& 
   }
 }
 
-double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubscribed) {
-  if (!oversubscribed) return 1.0 / measureGemmRate(space, n, repeats);
+double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubscribed, Precision precision) {
+  if (!oversubscribed) return 1.0 / measureGemmRate(space, n, repeats, precision);
   constexpr double enough_seconds = 0.1; // many turns
   std::vector<double> seconds;
   for (const auto start = Clock::now(); secondsSince(start) < enough_seconds;)
-    seconds.push_back(1.0 / measureGemmRate(space, n, 1));
+    seconds.push_back(1.0 / measureGemmRate(space, n, 1, precision));
   return typical(Typical::mean, seconds);
 }
 

@@ -39,7 +39,8 @@ class KernelTimer {
 
 /// Seconds per GFLOP of a product of n x n matrices on this rank, while others compute: the least of several,
 /// or the mean on oversubscribed cores.
-double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubscribed);
+double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubscribed,
+                       Precision precision = Precision::single);
 
 /// Combines the seconds of all ranks. Those of the slowest rank count, since the others wait for
 /// it; on oversubscribed cores the mean counts, since a rank that waits leaves its core to a slower

@@ -158,6 +158,7 @@ void runChooseDeck(const DeckArguments& arguments) {
   if (choices.empty()) refuse(plan, cluster, arguments);
   const std::vector<DeckChoice> local =
       arguments.allow_local ? std::vector<DeckChoice>{} : fastest(plan, cluster, arguments.ranks, true);
+  warnOfGaps(plan.task, cluster, arguments.ranks);
   output.write(sealed(writeDeck(choices.front().deck), deckOutput()));
   output.commit();
   file.write(jsonOf(choices, local).text());

@@ -5,6 +5,7 @@
 #include "partita/core/log.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
+#include "partita/plan/cost/prediction_notes.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/train/check_plans.hpp"
 #include "partita/train/run_files.hpp"
@@ -53,6 +54,11 @@ void warnWithoutWholeBatch(double batch, double samples) {
   Log::warning("training/batch: a batch of " + std::to_string(std::llround(batch)) +
                " samples is larger than the training set of " + std::to_string(std::llround(samples)) +
                ": train would refuse it; here it counts as an epoch");
+}
+
+void warnOfGaps(const CostTask& task, const Cluster& cluster, std::int64_t ranks) {
+  for (const auto& note : {noteOnProducts(task, cluster), noteOnLinks(cluster, ranks)})
+    if (note) Log::warning(*note);
 }
 
 void noteSmallPasses(const CostTask& task, std::int64_t pieces) {

@@ -49,6 +49,8 @@ class Calibrations(support.RunTest):
                 self.assertNotIn("link", cluster)  # the assumed one is not a measurement
                 self.assertGreater(cluster["node"]["memory"], 1e6)
                 self.assertTrue(1e8 < cluster["compute"]["flops"] < 1e14, cluster["compute"])
+                for key in {"bf16_flops", "fp16_flops"} & set(cluster["compute"]):  # where no conversion is needed
+                    self.assertTrue(1e8 < cluster["compute"][key] < 1e16, cluster["compute"])
                 for key in ("seconds_per_reduced_byte", "seconds_per_copied_byte"):
                     self.assertTrue(1e-12 < cluster["compute"][key] < 1e-7, cluster["compute"])
                 self.assertTrue(0 <= cluster["compute"]["overlap"] <= 1, cluster["compute"])

@@ -163,6 +163,22 @@ class Predictions(support.RunTest):
         for a100, h100 in zip(*steps.values()):
             self.assertLess(h100, a100)
 
+    def test_gaps_of_a_cluster_file_are_announced(self):
+        node = "[node]\nranks = 2\n[[link]]\nranks = 2\nlatency = 1e-6\nbandwidth = 1e10\n"
+        one = self.write("one.toml", node)
+        two = self.write("two.toml", node + "[[link]]\nlatency = 1e-5\nbandwidth = 1e9\n")
+        rate = self.write("rate.toml", "[compute]\nflops = 1e11\nbf16_flops = 4e11\n")
+        several = "ranks need several nodes of 2 ranks, but one has messages of one node only"
+        as_float = "products in bf16 are predicted to be as fast as in float"
+        for cluster, ranks, overrides, said in ((one, 2, (), ()), (one, "2,4", (), (several,)), (two, 4, (), ()),
+                                                (two, 4, ("run/precision=bf16",), (as_float,)),
+                                                (rate, 4, ("run/precision=bf16",), ())):
+            with self.subTest(cluster=cluster.name, ranks=ranks):
+                result = run("plan", "predict", self.deck, *overrides, "--cluster", cluster, "--ranks", ranks)
+                self.assertDone(result)
+                for text in (several, as_float):
+                    self.assertEqual(text in result.stderr, text in said)
+
     def test_parts_of_the_deck_do_not_count(self):
         of = [self.predict(self.deck, "strategy/kind=joint", f"strategy/parts={parts}", "--strategy",
                            "data,pipeline-1f1b,local-sgd", "--ranks", 2) for parts in (1, 2)]

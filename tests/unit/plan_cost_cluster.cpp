@@ -3,6 +3,7 @@
 #include "partita/core/log.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/cost/prediction_notes.hpp"
 
 #include <cmath>
 #include <string>
@@ -220,6 +221,47 @@ TEST_CASE("The time of a network is that of its own FLOPs and precision", "[cost
   CHECK(read.networks[2].precision.empty());
   checkOnlyError("[[network]]\ndeck = 'a'\nprecision = 'half'\n", "unknown choice 'half'");
   checkOnlyError("[[network]]\ndeck = 'a'\nflops_per_sample = -1\n", "is out of range");
+}
+
+TEST_CASE("A cluster file may have the rates of products in 16 bits", "[cost][half]") {
+  const std::string given = "[compute]\nflops = 1e12\nfp16_flops = 3e12\n";
+  const Cluster read = parseCluster(clusterText(parseCluster(given, "c.toml")), "c.toml");
+  CHECK(read.knownFlops(Precision::single) == 1e12);
+  CHECK(read.knownFlops(Precision::fp16) == 3e12);
+  CHECK(read.knownFlops(Precision::bf16) == 0.0);
+  checkOnlyError("[compute]\nbf16_flops = 0\n", "compute/bf16_flops: the integer 0 is out of range");
+  const auto noted = [](const std::string& precision, const Cluster& cluster, double seconds = 0.0) {
+    const RunConfig deck = parseDeck(
+        "[network]\nlayers = [{ type = \"dense\" }]\n[run]\nprecision = \"" + precision + "\"\n", "d");
+    CostTask task = costTask(deck, {4}, 10, 100);
+    task.timing.seconds_per_sample = seconds;
+    return noteOnProducts(task, cluster).value_or("");
+  };
+  CHECK(noted("float", read).empty());
+  CHECK(noted("fp16", read).empty());
+  CHECK_THAT(noted("bf16", read),
+             ContainsSubstring("as fast as in float, because c has no compute/bf16_flops"));
+  CHECK(noted("bf16", read, 1e-3).empty()); // the network was timed in bf16
+}
+
+TEST_CASE("Ranks beyond the nodes that a cluster file knows are announced", "[cost]") {
+  const std::string node = "[node]\nranks = 2\n", inside = "[[link]]\nranks = 2\nbandwidth = 1e9\n",
+                    message = "[[message]]\nranks = 2\nbytes = 64\nseconds = 1e-6\n";
+  const auto note = [](const std::string& text, std::int64_t ranks) {
+    return noteOnLinks(parseCluster(text, "c.toml"), ranks).value_or("");
+  };
+  for (const std::string& rows : {inside, message}) {
+    CHECK(note(node + rows, 2).empty());
+    CHECK_THAT(
+        note(node + rows, 3),
+        ContainsSubstring("node/ranks: 3 ranks need several nodes of 2 ranks, but c has messages of one"));
+  }
+  CHECK(note(node + inside + "[[link]]\nbandwidth = 1e8\n", 3).empty());
+  CHECK(note(node + message + "[[message]]\nranks = 4\nbytes = 64\nseconds = 1e-5\n", 8).empty());
+  CHECK(note(node, 3).empty()); // assumed, which is said elsewhere
+  const Cluster cluster = parseCluster(node + inside, "c.toml");
+  CHECK_FALSE(noteOnNode(cluster, 2));
+  CHECK_THAT(noteOnNode(cluster, 4).value_or(""), ContainsSubstring("4 ranks of this run share a node"));
 }
 
 TEST_CASE("No row of a written cluster file contradicts another", "[cost]") {

@@ -508,6 +508,41 @@ TEST_CASE("Measured kernels are interpolated, and a measured network scales them
         Approx(12.8 + 3 * update));
 }
 
+TEST_CASE("Only products are faster in 16 bits, by the rates of the cluster", "[cost][half]") {
+  const auto layers = planOf("{ type = \"dense\", units = 64 }, { type = \"dense\" }", {64}, 64);
+  Cluster cluster = clusterOf(4);
+  cluster.half_size = 16.0;
+  const KernelShape shape = kernelShape(layers[0]);
+  const auto forward = [&](Precision precision) {
+    return KernelTimes(cluster, precision).of(shape, 64, true).forward;
+  };
+  const double single = forward(Precision::single);
+  CHECK(forward(Precision::bf16) == single); // nothing is known
+  cluster.bf16_flops = 4.0 * cluster.flops;
+  cluster.fp16_flops = 0.5 * cluster.flops;
+  CHECK(forward(Precision::single) == single);
+  CHECK(forward(Precision::bf16) == Approx(single / 4));
+  CHECK(forward(Precision::fp16) == Approx(single * 2));
+  // A measured layer also moves values, which takes as long as before.
+  cluster.kernels = {{"dense", 64, 64, 64, 1, 1e9, 1e9}};
+  const double products = 64 * shape.forward.flops / 1e9, all = 64 * shape.forward.total() / 1e9;
+  REQUIRE(all > products);
+  CHECK(forward(Precision::single) == Approx(all).epsilon(1e-6));
+  CHECK(forward(Precision::bf16) == Approx(all - 0.75 * products).epsilon(1e-6));
+  cluster.kernels.clear();
+  const auto computing = [&](const std::string& precision) {
+    const RunConfig deck = parseDeck("[network]\nlayers = [{ type = \"dense\", units = 64 }, "
+                                     "{ type = \"dense\" }]\n[run]\nprecision = \"" +
+                                         precision + "\"\n",
+                                     "deck");
+    const Prediction found =
+        CostModel(costTask(deck, {64}, 10, 6400), cluster, CostMode::exact).predict(CostStrategy::serial, 1);
+    return found.busy.passes();
+  };
+  CHECK(computing("bf16") == Approx(computing("float") / 4));
+  CHECK(computing("fp16") == Approx(computing("float") * 2));
+}
+
 TEST_CASE("Computing takes longer where more ranks of a node compute", "[cost]") {
   const auto layers = planOf("{ type = \"dense\", units = 64 }, { type = \"dense\" }", {64}, 64);
   Cluster cluster = clusterOf(4);

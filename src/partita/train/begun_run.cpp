@@ -4,6 +4,7 @@
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
+#include "partita/core/log.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
@@ -45,7 +46,9 @@ BegunRun::BegunRun(const ExecSpace& space, const Communicator& world, const RunC
     : setup(world, deck, directory.scratch()), provenance(std::move(of_banner)) {
   provenance.emplace_back("messages", showMessagePaths(setup.grid));
   showPartition(deck, setup.config, setup.plans.partition, setup.grid.plan(), deviceKind(setup.grid.paths()));
-  collectively(world, [&] { predict(); });
+  const bool compares = !setup.config.run.cluster.empty();
+  const std::int64_t on_node = compares ? world.maximum(std::int64_t{world.node().size()}) : 0;
+  collectively(world, [&] { predict(on_node); });
   length = planRunLength(setup.config, setup.plans.sets.train.size());
   const bool goes_on = continued.state.any();
   const std::string& file = continued.prepared ? continued.file : start.file;
@@ -64,9 +67,11 @@ BegunRun::BegunRun(const ExecSpace& space, const Communicator& world, const RunC
   if (world.rank() == 0 || goes_on) setup.grid.traffic = restart.traffic();
 }
 
-void BegunRun::predict() {
+void BegunRun::predict(std::int64_t ranks_on_node) {
   const Plans& plans = setup.plans;
-  predicted = predictedCost(setup.config, plans.sets, plans.partition, plans.grid);
+  predicted = predictedCost(setup.config, plans.sets, plans.partition, plans.grid, ranks_on_node);
+  if (predicted)
+    for (const std::string& note : predicted->notes) Log::warnOnce(note);
   forecast = predictedRun(setup.config, plans.sets, plans.grid);
 }
 

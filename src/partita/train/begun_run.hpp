@@ -51,7 +51,7 @@ struct BegunRun {
   Restart restart;
 
  private:
-  void predict();
+  void predict(std::int64_t ranks_on_node);
   void checkContinuedLog(const RunDirectory& directory) const;
   void planBeginning(const Communicator& world, const RunConfig& deck, const std::string& file,
                      const MeetingState& state);

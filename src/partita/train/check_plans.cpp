@@ -171,8 +171,10 @@ void dryRun(const RunConfig& deck, int ranks, const std::string& scratch) {
             " values, " + counted(sets.classes, "class") + "; " + counted(count.steps, "step") +
             " per stage");
   showPartition(deck, config, partition, grid, deviceKind(chooseMessagePaths(config)));
-  if (const auto predicted = predictedCost(config, sets, partition, grid))
+  if (const auto predicted = predictedCost(config, sets, partition, grid)) {
     Log::info("# " + costLine(*predicted));
+    for (const std::string& note : predicted->notes) Log::warning(note);
+  }
   if (const auto forecast = predictedRun(config, sets, grid))
     for (const std::string& line : forecast->lines()) Log::info("# " + line);
   tryFiles(config, sets, partition, grid, scratch);

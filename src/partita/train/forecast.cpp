@@ -6,6 +6,7 @@
 #include "partita/core/memory.hpp"
 #include "partita/plan/cost/cluster_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/cost/prediction_notes.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/strategy.hpp"
 
@@ -41,10 +42,20 @@ double at(const std::map<std::string, double>& values, const std::string& key) {
   return found == values.end() ? 0.0 : found->second;
 }
 
+std::vector<std::string> notesOn(const CostTask& task, const Cluster& cluster, std::int64_t ranks,
+                                 std::int64_t ranks_on_node) {
+  const auto node = noteOnNode(cluster, ranks_on_node);
+  std::vector<std::string> notes;
+  for (const auto& note : {noteOnProducts(task, cluster), node ? node : noteOnLinks(cluster, ranks)})
+    if (note) notes.push_back(*note);
+  return notes;
+}
+
 } // namespace
 
 std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
-                                      const Partition& partition, const GridPlan& grid) {
+                                      const Partition& partition, const GridPlan& grid,
+                                      std::int64_t ranks_on_node) {
   if (config.run.cluster.empty() || planOf(config.strategy).atOwnPace()) return {};
   const Cluster cluster = loadCluster(config.run.cluster);
   if (!planOf(config.strategy).otherSteps(config.strategy).empty()) return {};
@@ -61,6 +72,7 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
   if (const double idle = prediction.idleSeconds(); idle > 0.0)
     cost.communication[nameOf(ExchangeKind::stage)] += idle;
   cost.memory = prediction.memory;
+  cost.notes = notesOn(task, cluster, grid.size(), ranks_on_node);
   return cost;
 }
 

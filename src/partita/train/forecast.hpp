@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace partita {
 
@@ -19,13 +20,15 @@ struct StepCost {
   double compute = 0.0;                        ///< of the rank that computes longest
   std::map<std::string, double> communication; ///< seconds that this rank waits, by kind
   double memory = 0.0;                         ///< bytes of the rank that needs most
+  std::vector<std::string> notes{};            ///< on what the cluster file does not say
 };
 
 /// The cost that the cost model predicts for a run on the cluster `run/cluster`; empty if the deck names
 /// none, or asks for a recovery or joint steps, which the model does not cover. Throws UserError if the
-/// description cannot be read.
+/// description cannot be read. `ranks_on_node`: of the run, on the node that has most; 0: unknown.
 std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
-                                      const Partition& partition, const GridPlan& grid);
+                                      const Partition& partition, const GridPlan& grid,
+                                      std::int64_t ranks_on_node = 0);
 
 /// The same for a run whose ranks are not in step; null if they are, if the deck names no cluster, or on one
 /// rank. Throws UserError if the description cannot be read.

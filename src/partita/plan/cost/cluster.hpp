@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/config/run_config.hpp"
 #include "partita/plan/cost/collectives.hpp"
 
 #include <string>
@@ -90,6 +91,8 @@ struct Cluster {
   std::int64_t node_cables = 1;          ///< connections of a node to the others
   double memory = 0.0;                   ///< bytes of a rank; 0: no limit
   double flops = 1e12;                   ///< per second and rank
+  double bf16_flops = 0.0;               ///< the same for products of such numbers; 0: as fast as of floats
+  double fp16_flops = 0.0;               ///< the same
   double seconds_per_update = 0.0;       ///< of one parameter, in networks without a value of their own
   double seconds_per_reduced_byte = 0.0; ///< for the additions of sums over ranks
   double seconds_per_copied_byte = 0.0;  ///< for copies to and from the messages of parts
@@ -106,6 +109,10 @@ struct Cluster {
   std::vector<KernelRate> kernels{};
   std::vector<Concurrency> concurrency{}; ///< sorted by ranks; other measured times are those of a whole node
 
+  /// The rate of products of numbers in this precision; 0: unknown.
+  double knownFlops(Precision precision) const {
+    return precision == Precision::bf16 ? bf16_flops : precision == Precision::fp16 ? fp16_flops : flops;
+  }
   /// Time of computing if this many ranks of a node work, relative to that with all of them. Between measured
   /// numbers, also fractions, it is interpolated.
   double slowdown(double ranks) const;

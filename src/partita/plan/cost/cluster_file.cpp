@@ -112,6 +112,8 @@ std::vector<Section> describe(Cluster& cluster) {
   node.add("cables", &cluster.node_cables, within(1, most_ranks), "cables", "");
   node.add("memory", &cluster.memory, sizes, "bytes per rank", "");
   compute.add("flops", &cluster.flops, rates, "per second and rank", "");
+  compute.add("bf16_flops", &cluster.bf16_flops, rates, "per second and rank", "");
+  compute.add("fp16_flops", &cluster.fp16_flops, rates, "per second and rank", "");
   compute.add("seconds_per_update", &cluster.seconds_per_update, times, "seconds per parameter", "");
   compute.add("seconds_per_reduced_byte", &cluster.seconds_per_reduced_byte, times, "seconds", "");
   compute.add("seconds_per_copied_byte", &cluster.seconds_per_copied_byte, times, "seconds", "");

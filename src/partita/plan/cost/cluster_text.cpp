@@ -75,6 +75,11 @@ std::string kernelText(const std::vector<KernelRate>& kernels) {
   return text;
 }
 
+/// The rate of products in 16 bits, if it is known.
+std::string rateText(const char* key, double rate) {
+  return rate > 0.0 ? std::string("\n") + key + " = " + numberText(rate) : "";
+}
+
 } // namespace
 
 std::string clusterText(const Cluster& cluster) {
@@ -84,7 +89,8 @@ std::string clusterText(const Cluster& cluster) {
       "\n\n[node]\nranks = " + std::to_string(cluster.node_ranks) +
       "\nat_once = " + std::to_string(cluster.node_at_once) +
       "\ncables = " + std::to_string(cluster.node_cables) + "\nmemory = " + numberText(cluster.memory, 15) +
-      "\n\n[compute]\nflops = " + numberText(cluster.flops) +
+      "\n\n[compute]\nflops = " + numberText(cluster.flops) + rateText("bf16_flops", cluster.bf16_flops) +
+      rateText("fp16_flops", cluster.fp16_flops) +
       "\nseconds_per_update = " + numberText(cluster.seconds_per_update) +
       "\nseconds_per_reduced_byte = " + numberText(cluster.seconds_per_reduced_byte) +
       "\nseconds_per_copied_byte = " + numberText(cluster.seconds_per_copied_byte) +

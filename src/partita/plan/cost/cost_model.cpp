@@ -59,6 +59,10 @@ std::shared_ptr<const Program> programOnDevice(const Program& program) {
   return std::make_shared<Program>(program.deck(), program.layers(), device);
 }
 
+Precision precisionOf(const CostTask& task) {
+  return task.program != nullptr ? task.program->deck().run.precision : Precision::single;
+}
+
 } // namespace
 
 CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classes, std::size_t samples,
@@ -88,7 +92,8 @@ NetworkTiming timingOf(const CostTask& task, const Cluster& cluster, const std::
 }
 
 CostModel::CostModel(CostTask task, Cluster cluster, CostMode mode)
-    : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode), _kernels(_cluster) {
+    : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode),
+      _kernels(_cluster, precisionOf(_task)) {
   if (_cluster.device && _task.program != nullptr) _task.program = programOnDevice(*_task.program);
   if (mode == CostMode::paper) _task.layers = paperRows(_task.layers);
   if (_task.timing.seconds_per_update > 0.0) _cluster.seconds_per_update = _task.timing.seconds_per_update;

@@ -10,10 +10,17 @@ KernelTimes::Logarithms KernelTimes::placeOf(double rows, double inputs, double 
   return {logarithm(rows), logarithm(inputs), logarithm(outputs), logarithm(window)};
 }
 
-KernelTimes::KernelTimes(const Cluster& cluster) : _flops(cluster.flops), _half_size(cluster.half_size) {
+KernelTimes::KernelTimes(const Cluster& cluster, Precision precision)
+    : _flops(cluster.flops), _half_size(cluster.half_size) {
+  if (const double rate = cluster.knownFlops(precision); rate > 0.0) _product_share = _flops / rate;
   for (const KernelRate& kernel : cluster.kernels)
     _points[kernel.type].push_back({placeOf(kernel.rows, kernel.inputs, kernel.outputs, kernel.window),
                                     kernel.forward, kernel.backward});
+}
+
+/// At a rate that was measured in float.
+double KernelTimes::secondsOf(const Effort& effort, double rate) const {
+  return (effort.total() + (_product_share - 1.0) * effort.flops) / rate;
 }
 
 PassTime KernelTimes::measured(const std::vector<Point>& points, const KernelShape& shape, double samples,
@@ -29,8 +36,8 @@ PassTime KernelTimes::measured(const std::vector<Point>& points, const KernelSha
     forward_rate += weight * point.forward;
     backward_rate += weight * point.backward;
   }
-  return {samples * shape.forward.total() * weights / forward_rate,
-          samples * backward.total() * weights / backward_rate};
+  return {samples * secondsOf(shape.forward, forward_rate / weights),
+          samples * secondsOf(backward, backward_rate / weights)};
 }
 
 PassTime KernelTimes::of(const KernelShape& shape, double samples, bool input_gradient) const {
@@ -40,7 +47,7 @@ PassTime KernelTimes::of(const KernelShape& shape, double samples, bool input_gr
   if (found != _points.end()) {
     time = measured(found->second, shape, samples, backward);
   } else {
-    double rate = _flops;
+    double rate = _flops / _product_share;
     for (const double extent : {samples * shape.rows, shape.window * shape.inputs, shape.outputs})
       rate *= extent / (extent + _half_size);
     if (rate > 0.0) time = {samples * shape.forward.flops / rate, samples * backward.flops / rate};

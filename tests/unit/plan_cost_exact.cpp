@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "cost_networks.hpp"
@@ -425,9 +426,14 @@ TEST_CASE("Exact mode sends what the plan of the parts sends", "[cost][parts]") 
        {CostStrategy::filter, CostStrategy::channel, CostStrategy::grid, CostStrategy::spatial}) {
     const Prediction found = model.predict(strategy, 4);
     const ProgramRun run = model.runFor(found);
-    const int part = strategy == CostStrategy::filter ? 1 : 0; // that sends most
-    const StagePlan own = partOfStage(run.partition.stages[0], run.config.strategy, part);
-    const std::vector<PartMessage> sent = partMessages(own, part, 10, 4, false);
+    double most_messages = 0.0, most_bytes = 0.0;
+    for (int part = 0; part < 4; ++part) {
+      const StagePlan own = partOfStage(run.partition.stages[0], run.config.strategy, part);
+      const std::vector<PartMessage> sent = partMessages(own, part, 10, 4, false);
+      if (bytesOf(sent) <= most_bytes) continue;
+      most_bytes = bytesOf(sent);
+      most_messages = static_cast<double>(sent.size());
+    }
     double messages = 0.0, bytes = 0.0;
     for (const Exchange& exchange : found.exchanges) {
       if (exchange.kind == ExchangeKind::gradients) continue;
@@ -435,12 +441,42 @@ TEST_CASE("Exact mode sends what the plan of the parts sends", "[cost][parts]") 
       bytes += exchange.bytes;
     }
     INFO(nameOf(strategy));
-    if (strategy != CostStrategy::spatial) { // where inner parts have more neighbours than the first one
-      CHECK(messages == static_cast<double>(sent.size()));
-      CHECK(bytes == bytesOf(sent));
-    }
+    CHECK(messages == most_messages);
+    CHECK(bytes == most_bytes);
     CHECK(found.memory == run.memory());
     CHECK(found.epochSeconds() == model.predict(run).epochSeconds()); // a run says the same
+  }
+}
+
+TEST_CASE("Computing hides no more than it takes, and faster processors make no step longer",
+          "[cost][parts]") {
+  Cluster cluster;
+  cluster.node_ranks = 8;
+  cluster.half_size = 128.0;
+  cluster.links.rows = {{8, {7e-6, 1 / 450e9, {}}}, {1 << 20, {20e-6, 1 / 50e9, {}}}};
+  std::map<std::string, Prediction> slower;
+  for (const double flops : {1e12, 1e13, 3e13, 67e12, 1e14, 2e14, 3e14, 1e15, 1e16}) {
+    cluster.flops = flops;
+    const CostModel model(taskOf(vgg16(), 128), cluster, CostMode::exact);
+    for (const CostStrategy strategy :
+         {CostStrategy::data, CostStrategy::spatial, CostStrategy::filter, CostStrategy::data_spatial}) {
+      const Prediction found = model.predict(strategy, 32);
+      INFO(nameOf(strategy) << " at " << flops);
+      double hidden = 0.0;
+      for (const Exchange& exchange : found.exchanges) hidden += exchange.hidden;
+      CHECK(hidden <= Approx(found.busy.passes()));
+      const auto before = slower.find(nameOf(strategy));
+      if (before != slower.end()) {
+        constexpr double of_another_part = 1e-3; // that is now the slowest, and hides less of the sums
+        CHECK(found.stepSeconds() <= (1.0 + of_another_part) * before->second.stepSeconds());
+        REQUIRE(found.exchanges.size() == before->second.exchanges.size());
+        for (std::size_t i = 0; i < found.exchanges.size(); ++i) {
+          CHECK(found.exchanges[i].bytes == before->second.exchanges[i].bytes); // nor do they send less
+          CHECK(found.exchanges[i].messages == before->second.exchanges[i].messages);
+        }
+      }
+      slower[nameOf(strategy)] = found;
+    }
   }
 }
 

@@ -29,7 +29,7 @@ std::vector<Bucket> bucketsOf(const std::vector<GradientLayer>& layers, const Bu
   std::vector<Bucket> started, held;
   double begin = total, end = total, time = 0.0;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    time += layer->backward;
+    time += layer->backwardFree();
     begin -= layer->bytes;
     while (end - begin >= size || (begin <= 0.0 && end > 0.0)) {
       const Bucket bucket{std::max(begin, end - size), end, time};
@@ -52,7 +52,7 @@ double waitForward(const std::vector<GradientLayer>& layers, const std::vector<B
       if (layer.bytes > 0.0 && bucket.begin < front + layer.bytes && bucket.end > front)
         complete = std::max(complete, bucket.time);
     waited += complete - now;
-    now = complete + layer.forward;
+    now = complete + layer.forwardFree();
     front += layer.bytes;
   }
   return waited;
@@ -68,7 +68,7 @@ Exchange gradientExchange(const std::vector<GradientLayer>& layers, const Bucket
   double total = 0.0, computed = 0.0;
   for (const GradientLayer& layer : layers) {
     total += layer.bytes;
-    computed += layer.backward;
+    computed += layer.backwardFree();
   }
   std::vector<Bucket> buckets = bucketsOf(layers, rule, total);
   constexpr auto at_once = static_cast<std::size_t>(SumBuckets::most_at_once);

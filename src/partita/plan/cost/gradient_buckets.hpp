@@ -2,6 +2,7 @@
 
 #include "partita/plan/cost/prediction.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -18,6 +19,11 @@ BucketRule bucketRule(const RunConfig& config);
 /// pad each tensor.
 struct GradientLayer {
   double forward = 0.0, backward = 0.0, bytes = 0.0;
+  double forward_hides = 0.0, backward_hides = 0.0; ///< seconds of these in which messages of parts travel
+
+  /// Seconds in which sums can travel.
+  double forwardFree() const { return std::max(0.0, forward - forward_hides); }
+  double backwardFree() const { return std::max(0.0, backward - backward_hides); }
 };
 
 /// A sum over the replicas: seconds for which it occupies the link, and latencies, during which other sums
@@ -31,6 +37,8 @@ struct SumTime {
 /// With late updates, every third bucket is held back until the end of the backward pass. The held buckets
 /// then follow from the front, and each layer of the next forward pass waits for its own. Otherwise all are
 /// awaited after the backward pass (docs/pipeline.md).
+///
+/// The same computing hides no two messages: while it hides those of parts, sums do not travel.
 ///
 /// `all_reduce`: the time of a sum of this many bytes over the replicas. `overlap`: the fraction of a
 /// message's time that computing can hide.

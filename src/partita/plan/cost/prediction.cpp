@@ -79,8 +79,20 @@ void Prediction::add(ExchangeKind kind, const Messages& messages, const Link& li
   add({kind, messages.count, messages.count * messages.bytes, link.seconds(messages, flows)});
 }
 
+double bytesOf(const std::vector<Exchange>& exchanges) {
+  double bytes = 0.0;
+  for (const Exchange& exchange : exchanges) bytes += exchange.bytes;
+  return bytes;
+}
+
+void takeTraffic(std::vector<Exchange>& exchanges, const std::vector<Exchange>& other) {
+  for (Exchange& exchange : exchanges) exchange.messages = exchange.bytes = 0.0;
+  for (const Exchange& exchange : other)
+    addExchange(exchanges, {exchange.kind, exchange.messages, exchange.bytes});
+}
+
 void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange) {
-  if (exchange.messages == 0.0) return;
+  if (exchange.messages == 0.0 && exchange.seconds == 0.0 && exchange.hidden == 0.0) return;
   auto found = std::find_if(exchanges.begin(), exchanges.end(),
                             [&](const Exchange& other) { return other.kind >= exchange.kind; });
   if (found == exchanges.end() || found->kind != exchange.kind)

@@ -53,7 +53,7 @@ const std::vector<std::string>& namesOf<ExchangeKind>();
 struct Exchange {
   ExchangeKind kind = ExchangeKind::gradients;
   double messages = 0.0, bytes = 0.0; ///< sent by the rank that sends most
-  double seconds = 0.0;               ///< while that rank does nothing else
+  double seconds = 0.0;               ///< while the rank that takes longest does nothing else
   double hidden = 0.0;                ///< seconds while it also computes
 
   Exchange& operator+=(const Exchange& other); ///< of the same kind
@@ -64,6 +64,12 @@ inline Exchange operator*(double times, const Exchange& exchange) {
   return {exchange.kind, times * exchange.messages, times * exchange.bytes, times * exchange.seconds,
           times * exchange.hidden};
 }
+
+/// Of all kinds.
+double bytesOf(const std::vector<Exchange>& exchanges);
+
+/// Replaces numbers of messages and bytes by those of another rank; the times stay.
+void takeTraffic(std::vector<Exchange>& exchanges, const std::vector<Exchange>& other);
 
 /// Adds messages to those of the same kind. The list is in the order of the kinds.
 void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange);

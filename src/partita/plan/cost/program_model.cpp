@@ -1,4 +1,5 @@
 #include "partita/plan/cost/pipeline_events.hpp"
+#include "partita/plan/cost/rank_time.hpp"
 #include "partita/plan/cost/step_sums.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/share.hpp"
@@ -10,28 +11,6 @@
 namespace partita {
 
 namespace {
-
-/// What a rank does in a step of its stages.
-struct RankTime {
-  ComputeTime compute;
-  Exchange sums{ExchangeKind::gradients}; ///< over replicas
-  Exchange norms{ExchangeKind::norm};     ///< sums of statistics over replicas
-  std::vector<Exchange> of_parts;         ///< with the other parts of its stages
-
-  double parts() const {
-    double seconds = 0.0;
-    for (const Exchange& exchange : of_parts) seconds += exchange.seconds;
-    return seconds;
-  }
-  double total() const { return compute.total() + sums.seconds + norms.seconds + parts(); }
-
-  /// Adds equal passes of a stage.
-  void add(const StageTime& stage, double count) {
-    compute.forward += count * stage.forward();
-    compute.backward += count * stage.backward();
-    for (const Exchange& exchange : stage.exchanges) addExchange(of_parts, count * exchange);
-  }
-};
 
 /// Plans of this program: whole networks, pipelines, stages with their own labels, and replicas that meet
 /// every few steps; each with or without parts that share its layers.
@@ -132,22 +111,26 @@ class ProgramModel {
   void together(bool relays) {
     const GridPlan& grid = _run.grid;
     RankTime slowest;
+    MostSent most_sent;
     std::vector<double> computing;
     Exchange stage{ExchangeKind::stage};
     for (int group = 0; group < grid.groups; ++group) {
       const RankTime time = rankTime(group);
       computing.push_back(time.compute.total());
+      most_sent.see(time);
       if (time.total() > slowest.total()) slowest = time;
       if (!relays || group + 1 == grid.groups) continue;
       const double bytes = bytesAfter(group, _share);
-      const double seconds = linkAfter(group).seconds(bytes);
-      if (seconds > stage.hidden) stage = {ExchangeKind::stage, 1.0, bytes, 0.0, seconds};
+      stage.messages = 1.0;
+      stage.bytes = std::max(stage.bytes, bytes);
+      stage.hidden = std::max(stage.hidden, linkAfter(group).seconds(bytes));
     }
     const double longest = slowest.compute.total(), compute = std::min(longest, shared(computing)),
                  step = slowest.total() - longest + compute;
     const double exposed = std::max(0.0, stage.hidden - _terms.cluster.overlap * step);
     stage.seconds = std::min(stage.hidden, exposed);
     stage.hidden -= stage.seconds;
+    most_sent.replaceIn(slowest.sums, slowest.norms, slowest.of_parts);
     _prediction.setCompute(scaled(slowest.compute, compute, longest));
     _prediction.add(slowest.sums);
     _prediction.add(slowest.norms);
@@ -276,13 +259,15 @@ double ProgramModel::pipelineStep(bool with_parts, bool with_messages) const {
 /// pass of the first one.
 void ProgramModel::pipeline() {
   const GridPlan& grid = _run.grid;
-  // Each kind of exchange is that of the rank for which it takes longest.
+  // The time of each kind of exchange is that of the rank for which it takes longest.
+  MostSent most_sent;
   Exchange sums{ExchangeKind::gradients}, norms{ExchangeKind::norm};
   std::vector<Exchange> of_parts;
   ComputeTime busiest;
   double update = 0.0, parts = 0.0, sent = 0.0, before = 0.0;
   for (int group = 0; group < grid.groups; ++group) {
     const RankTime rank = rankTime(group);
+    most_sent.see(rank);
     if (rank.sums.seconds + rank.sums.hidden > sums.seconds + sums.hidden) sums = rank.sums;
     if (rank.norms.seconds > norms.seconds) norms = rank.norms;
     if (of_parts.empty() || rank.parts() > parts) {
@@ -298,6 +283,7 @@ void ProgramModel::pipeline() {
   const double alone = pipelineStep(false, false),
                with_parts = grid.parts > 1 ? pipelineStep(true, false) : alone,
                idle = grid.groups > 1 ? std::max(0.0, alone - busiest.passes()) : 0.0;
+  most_sent.replaceIn(sums, norms, of_parts);
   busiest = scaled(busiest, alone - idle, busiest.passes());
   busiest.update = update; // of the rank that needs longest
   _prediction.microbatches = _passes;

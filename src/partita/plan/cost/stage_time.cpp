@@ -129,18 +129,34 @@ class StageClock {
     const RingPath path = ringPath(_terms.cluster, grid.size(), grid.parts, grid.groups);
     const std::int64_t value_bytes = _run.device.real_bytes;
     const LayerPlan* behind = nullptr;
-    double left = 0.0; // seconds that this layer still computes
+    double left = 0.0;              // seconds that this layer still computes
+    GradientLayer* hides = nullptr; // it
     for (const PartMessage& message : partMessages(own, part, _samples, value_bytes, _input_gradient)) {
       const double bytes = asReal(message.bytes), travel = path.link.seconds({1.0, bytes}, path.flows);
-      if (std::exchange(behind, message.hidden_behind) != message.hidden_behind)
+      if (std::exchange(behind, message.hidden_behind) != message.hidden_behind) {
         left = secondsMeanwhile(behind, message.backward);
-      const double hides = std::min(left, travel), hidden = _terms.cluster.overlap * hides;
-      left -= hides;
+        hides = rowOf(behind, own, time);
+      }
+      const double meanwhile = std::min(left, travel), hidden = _terms.cluster.overlap * meanwhile;
+      left -= meanwhile;
+      if (hides != nullptr)
+        (message.forward_pass ? hides->forward_hides : hides->backward_hides) += meanwhile;
       const double seconds =
           travel - hidden + addedShare(message.kind) * bytes * _terms.cluster.seconds_per_reduced_byte;
       addExchange(time.exchanges, {kindOfPart(message.kind), 1.0, bytes, seconds, hidden});
       (message.forward_pass ? time.exchange_forward : time.exchange_backward) += seconds;
     }
+  }
+
+  /// What a layer of `own` takes; null if it is none of them.
+  static GradientLayer* rowOf(const LayerPlan* wanted, const StagePlan& own, StageTime& time) {
+    std::size_t place = 0;
+    for (const LayerPlan* layer : leavesOf(own.layers)) {
+      if (layer->exchange) continue;
+      if (layer == wanted) return &time.layers[place];
+      ++place;
+    }
+    return nullptr;
   }
 
   /// Seconds of a layer's backward pass without the gradient of its input, or of its interior in the forward
@@ -170,18 +186,21 @@ StageCost stageCost(const CostTerms& terms, const ProgramRun& run, int stage,
   const auto total = [](const StageTime& time) { return time.compute() + time.exchangeSeconds(); };
   StageCost cost;
   cost.times.resize(samples.size());
+  std::vector<std::vector<Exchange>> most_sent(samples.size());
   for (const int part : typicalParts(whole, run.grid.parts)) {
     std::optional<StagePlan> divided;
     if (run.config.strategy.parts > 1) divided = partOfStage(whole, run.config.strategy, part);
     const StagePlan& own = divided ? *divided : whole;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       StageTime time = StageClock(terms, run, stage, samples[i]).timeOf(own, part);
+      if (bytesOf(time.exchanges) > bytesOf(most_sent[i])) most_sent[i] = time.exchanges;
       if (part == 0 || total(time) > total(cost.times[i])) cost.times[i] = std::move(time);
     }
     if (!whole.copies.empty()) continue;
     const StageMemory memory = stageMemory(own, run.config, stagePlaceOf(run.grid, stage), run.device);
     if (memory.total() > cost.memory.total()) cost.memory = memory;
   }
+  for (std::size_t i = 0; i < samples.size(); ++i) takeTraffic(cost.times[i].exchanges, most_sent[i]);
   return cost;
 }
 

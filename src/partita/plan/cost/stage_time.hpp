@@ -32,8 +32,10 @@ struct StageTime {
 
 /// A stage of a run, with the layers and messages of `partOfStage`.
 struct StageCost {
-  std::vector<StageTime> times; ///< by number of samples, on the part that takes longest
-  StageMemory memory;           ///< on the part that needs most
+  /// By number of samples, on the part that takes longest; messages and bytes are those of the part that
+  /// sends most.
+  std::vector<StageTime> times;
+  StageMemory memory; ///< on the part that needs most
 };
 
 /// The cost of a stage in passes over each of these numbers of samples. Each part is planned only once,

@@ -132,8 +132,10 @@ void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>&
   showCommand(arguments.ranks, arguments.output);
 }
 
-JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>& local) {
+JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>& local,
+                  const Cluster& cluster) {
   JsonObject object;
+  object.add("cluster", cluster.name);
   object.add("chosen", jsonOf(choices.front().prediction));
   object.add("microbatches", choices.front().prediction.microbatches);
   object.add("may_change_accuracy", mayChangeAccuracy(choices.front().prediction.strategy));
@@ -161,7 +163,7 @@ void runChooseDeck(const DeckArguments& arguments) {
   warnOfGaps(plan.task, cluster, arguments.ranks);
   output.write(sealed(writeDeck(choices.front().deck), deckOutput()));
   output.commit();
-  file.write(jsonOf(choices, local).text());
+  file.write(jsonOf(choices, local, cluster).text());
   if (!file.isStandardOutput()) show(choices, local, plan, cluster, arguments);
 }
 

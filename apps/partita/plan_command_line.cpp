@@ -1,6 +1,7 @@
 #include "plan_command_line.hpp"
 
 #include "partita/config/text.hpp"
+#include "partita/plan/cost/cluster_rows.hpp"
 #include "partita/plan/cost/prediction.hpp"
 #include "partita/plan/schedule/operator_schedule.hpp"
 
@@ -17,13 +18,18 @@ std::string complaintIfEmpty(const std::string& text) {
   return text.empty() ? "is empty; is a shell variable unset?" : "";
 }
 
-/// "1,2,4": whole numbers from 1 to 2^24.
+/// "1,2,4": whole numbers from 1 to `most_ranks`.
 std::string checkRankList(std::string& text) {
-  for (const std::string& number : split(text, ',')) {
-    const bool digits =
-        !number.empty() && number.size() < 9 && number.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits || std::stoll(number) < 1 || std::stoll(number) > 1 << 24)
+  const std::vector<std::string> numbers = split(text, ',');
+  for (const std::string& number : numbers)
+    if (number.find_first_not_of("0123456789") != std::string::npos ||
+        number.find_first_not_of('0') == std::string::npos)
       return "'" + text + "' is not a list of numbers of ranks such as 1,2,4";
+  for (const std::string& number : numbers) {
+    if (number.size() <= 9 && std::stoll(number) <= most_ranks) continue;
+    const std::string message =
+        "'" + number + "' is more than " + std::to_string(most_ranks) + " ranks, the most of a prediction";
+    return message;
   }
   return complaintIfEmpty(text);
 }

@@ -96,6 +96,8 @@ JsonObject jsonOf(const Prediction& prediction) {
   object.add("stages", prediction.grid.stages);
   object.add("replicas", prediction.grid.replicas);
   object.add("parts", prediction.grid.parts);
+  object.add("microbatches", prediction.microbatches);
+  object.add("batch", prediction.batch);
   object.add("feasible", prediction.feasible());
   object.add("reason", nameOf(prediction.obstacle));
   object.add("detail", prediction.detail);

@@ -89,10 +89,16 @@ double largestBatch(const std::vector<RankRow>& rows) {
   return largest;
 }
 
-std::vector<JsonObject> listOf(const std::vector<RankRow>& rows) {
+std::vector<JsonObject> listOf(const std::vector<RankRow>& rows, const Question& question,
+                               const Cluster& cluster) {
   std::vector<JsonObject> list;
-  for (const RankRow& row : rows)
-    for (const Prediction& prediction : row.predictions) list.push_back(jsonOf(prediction));
+  for (const RankRow& row : rows) {
+    for (const Prediction& prediction : row.predictions) {
+      list.push_back(jsonOf(prediction));
+      list.back().add("mode", nameOf(question.mode));
+      list.back().add("cluster", cluster.name);
+    }
+  }
   return list;
 }
 
@@ -121,6 +127,8 @@ void showPrediction(const Prediction& prediction, double fastest) {
     return showLine({nameOf(prediction.strategy), ranks, shape, "-", "-", "-", "-", "-"},
                     prediction.detail.empty() ? prediction.limiter() : prediction.detail);
   std::string kinds = prediction.limiter();
+  if (prediction.grid.stages > 1 && prediction.microbatches > 1)
+    kinds += "; " + counted(prediction.microbatches, "microbatch");
   for (const Exchange& exchange : prediction.exchanges) {
     kinds += "; " + nameOf(exchange.kind) + " " + timeText(exchange.seconds);
     if (exchange.hidden > 0.0) kinds += " (" + timeText(exchange.hidden) + " hidden)";
@@ -192,7 +200,7 @@ void runPredict(const PredictArguments& arguments) {
   const std::vector<RankRow> rows = predictAll(model, question);
   if (question.mode == CostMode::exact) warnWithoutWholeBatch(largestBatch(rows), model.task().samples);
   warnOfGaps(model.task(), cluster, *std::max_element(question.ranks.begin(), question.ranks.end()));
-  file.write(listText(listOf(rows)));
+  file.write(listText(listOf(rows, question, cluster)));
   if (!file.isStandardOutput()) showTable(model, question, cluster, rows);
 }
 

@@ -9,9 +9,10 @@ from support import DECKS, run
 
 CLUSTERS = DECKS.parent / "clusters"
 ABCI = ("--cluster", CLUSTERS / "abci.toml")
-KEYS = ["strategy", "split", "ranks", "stages", "replicas", "parts", "feasible", "reason", "detail", "step_s", "epoch_s",
-        "epoch_compute_s", "epoch_forward_s", "epoch_backward_s", "epoch_update_s", "epoch_communication_s", "communication",
-        "hidden", "step_messages", "step_bytes", "memory_bytes", "node_hours", "limiter"]
+KEYS = ["strategy", "split", "ranks", "stages", "replicas", "parts", "microbatches", "batch", "feasible", "reason",
+        "detail", "step_s", "epoch_s", "epoch_compute_s", "epoch_forward_s", "epoch_backward_s", "epoch_update_s",
+        "epoch_communication_s", "communication", "hidden", "step_messages", "step_bytes", "memory_bytes",
+        "node_hours", "limiter", "mode", "cluster"]
 PAPER = ["serial", "data", "spatial", "filter", "channel", "pipeline", "data+filter", "data+spatial"]
 EXACT = ["serial", "data", "spatial", "filter", "channel", "grid", "pipeline", "data+filter", "data+spatial", "data+grid",
          "pipeline-message-driven", "pipeline-1f1b", "pipeline-1f1b-eager", "pipeline-gpipe",
@@ -191,6 +192,8 @@ class Predictions(support.RunTest):
                          [*2 * [(2, 1, "none")], *2 * [(2, 1, "stages_do_not_divide_ranks")],
                           *2 * [(2, 2, "none")]])
         self.assertGreater(rows[5]["hidden"]["gradients"], 0)
+        rows = self.predict(DECKS / "demo.toml", "--strategy", "pipeline-1f1b", "--ranks", 4, "--parts", 3)
+        self.assertEqual([row["reason"] for row in rows], ["parts_do_not_divide_ranks"])
         layers = "network/layers=[{type='dense',units=8},{type='batch-norm',replicas=true},{type='dense'}]"
         (refused,) = self.predict(self.deck, "strategy/cuts=flops", layers, "--strategy", "local-sgd", "--ranks", 2)
         self.assertEqual(refused["reason"], "refused_by_train")
@@ -287,6 +290,7 @@ class Decks(support.RunTest):
                 self.assertEqual("local" in found, not local)
                 rows = json.loads(run("plan", "predict", best, "--cluster", cluster, "--ranks", 2, "--strategy", name,
                                       "--stages", found["chosen"]["stages"], "--json", "-").stdout)
+                self.assertEqual(found["cluster"], rows[0]["cluster"])
                 self.assertEqual([(row["epoch_s"], row["memory_bytes"]) for row in rows],
                                  [(found["chosen"]["epoch_s"], found["chosen"]["memory_bytes"])])
                 result = run("train", best, "run/steps=3", ranks=2)
@@ -354,8 +358,10 @@ class Refusals(support.RunTest):
         self.assertIn("Usage: partita plan predict DECK", run("plan", "predict", "--help").stdout)
 
     def test_options(self):
-        for text in ("0", "1,,2", "x", "1,-2", "99999999999"):
+        for text in ("0", "1,,2", "x", "1,-2", "1,0,99999999999"):
             self.refused(self.deck, "--ranks", text, parts=["--ranks", f"'{text}' is not a list of numbers of ranks"])
+        for text in ("16777217", "2,100000000", "99999999999999999999"):
+            self.refused(self.deck, "--ranks", text, parts=["--ranks", f"'{text.split(',')[-1]}' is more than 16777216 ranks"])
         self.refused(self.deck, "--ranks", "", parts=["--ranks", "is empty"])
         self.refused(self.deck, "--strategy", "filtre", parts=["'filtre' is not a strategy; did you mean 'filter'?"])
         self.refused(self.deck, "--mode", "papers", parts=["--mode: 'papers' is not a choice here; did you mean 'paper'?"])

@@ -187,6 +187,21 @@ TEST_CASE("Rows of a cluster file that differ in a key are accepted", "[cost]") 
   }
 }
 
+TEST_CASE("Larger messages that take less time are refused", "[cost]") {
+  const auto row = [](int ranks, int bytes, const std::string& seconds) {
+    return "[[message]]\nranks = " + std::to_string(ranks) + "\nbytes = " + std::to_string(bytes) +
+           "\nseconds = " + seconds + "\n";
+  };
+  const std::string why = ", but takes less time; times of messages must not decrease with size";
+  checkOnlyError(row(2, 64, "2e-6") + row(2, 128, "1e-6"),
+                 "c.toml:5:1: message[1]: is of more bytes than message[0]" + why);
+  checkOnlyError(row(2, 256, "1e-6") + row(2, 64, "1e-6") + row(2, 128, "2e-6"), // in any order
+                 "c.toml:1:1: message[0]: is of more bytes than message[2]" + why);
+  CHECK(errorsOf(row(2, 64, "1e-6") + row(2, 128, "1e-6")).empty());
+  CHECK(errorsOf(row(2, 64, "2e-6") + row(4, 128, "1e-6")).empty());
+  CHECK(parseCluster("[[link]]\nbandwidth = 1e9\n", "c.toml").links.of(2).latency == 0.0); // as documented
+}
+
 TEST_CASE("Rows without a key are not also refused as repeated", "[cost]") {
   const std::vector<std::string> errors = errorsOf("[[message]]\nseconds = 1\n[[message]]\nseconds = 1\n");
   REQUIRE(errors.size() == 2);

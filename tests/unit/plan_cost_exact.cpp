@@ -656,8 +656,19 @@ TEST_CASE("What cannot run is refused with its reason", "[cost]") {
     CHECK(reason(*model, CostStrategy::channel, 65) == "more_ranks_than_channels");
     CHECK(reason(*model, CostStrategy::pipeline, 21) == "none");
     CHECK(reason(*model, CostStrategy::pipeline, 22) == "more_ranks_than_layers");
-    CHECK(reason(*model, CostStrategy::data_filter, 6) == "parts_do_not_divide_ranks");
     CHECK(reason(*model, CostStrategy::data_filter, 4 * 257) == "more_ranks_than_batch");
+    CHECK(reason(*model, CostStrategy::data_filter, 6) == "parts_do_not_divide_ranks");
+    if (model == &vgg_paper) continue;
+    CostTask divided = model->task();
+    divided.parts = 3;
+    const auto staged = [&](CostStrategy strategy, std::int64_t stages) {
+      divided.stages = stages;
+      return reason(CostModel(divided, clusterOf(4), CostMode::exact), strategy, 4);
+    };
+    CHECK(staged(CostStrategy::pipeline, 0) == "parts_do_not_divide_ranks"); // nobody asked for stages
+    CHECK(staged(CostStrategy::sil_relay, 0) == "parts_do_not_divide_ranks");
+    CHECK(staged(CostStrategy::pipeline, 2) == "stages_do_not_divide_ranks");
+    CHECK(staged(CostStrategy::sil_relay, 2) == "stages_do_not_divide_ranks");
   }
   CHECK(reason(r50, CostStrategy::grid, 64) == "none");
   CHECK(reason(r50, CostStrategy::grid, 65) == "more_ranks_than_filters");

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 namespace partita {
@@ -168,7 +169,11 @@ class ClusterReader {
   void readSection(const TomlNode& node) {
     if (node.key == "link") return readRows(node, _links, "`ranks`");
     if (node.key == "staged_link") return readRows(node, _staged, "`ranks`");
-    if (node.key == "message") return readRows(node, _messages, "`ranks` and `bytes`");
+    if (node.key == "message") {
+      readRows(node, _messages, "`ranks` and `bytes`");
+      _checks.push_back([this, &node] { refuseDecreasing(node); });
+      return;
+    }
     if (node.key == "network")
       return readRows(node, _cluster.networks, "`deck`, `parameters`, `flops_per_sample` and `precision`");
     if (node.key == "worker") return readRows(node, _cluster.workers, "`deck` and `rank`");
@@ -184,6 +189,10 @@ class ClusterReader {
     _reader.unknownSection(node, names);
   }
 
+  static std::string nameOfRow(const TomlNode& node, std::size_t row) {
+    return node.key + "[" + std::to_string(row) + "]";
+  }
+
   /// `keys`: those of `identityOf`, for messages.
   template <class Row>
   void readRows(const TomlNode& node, std::vector<Row>& rows, const std::string& keys) {
@@ -194,14 +203,31 @@ class ClusterReader {
 
   template <class Row>
   void refuseRepeated(const TomlNode& node, const std::vector<Row>& rows, const std::string& keys) {
-    const auto name = [&](std::size_t row) { return node.key + "[" + std::to_string(row) + "]"; };
     std::map<decltype(identityOf(rows.front())), std::size_t> known;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto [earlier, added] = known.emplace(identityOf(rows[i]), i);
       if (added) continue;
-      _reader.error(node.children[i], name(i),
-                    "has the same " + keys + " as " + name(earlier->second) +
+      _reader.error(node.children[i], nameOfRow(node, i),
+                    "has the same " + keys + " as " + nameOfRow(node, earlier->second) +
                         "; change or remove one of the rows");
+    }
+  }
+
+  /// A larger message must not take less time than a smaller one in a ring of as many ranks.
+  void refuseDecreasing(const TomlNode& node) {
+    std::vector<std::size_t> order(_messages.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto place = [&](std::size_t row) {
+      return std::tuple(_messages[row].ranks, _messages[row].bytes);
+    };
+    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return place(a) < place(b); });
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      const MessageRow &smaller = _messages[order[i - 1]], &larger = _messages[order[i]];
+      if (larger.ranks != smaller.ranks || larger.bytes == smaller.bytes || larger.seconds >= smaller.seconds)
+        continue;
+      _reader.error(node.children[order[i]], nameOfRow(node, order[i]),
+                    "is of more bytes than " + nameOfRow(node, order[i - 1]) +
+                        ", but takes less time; times of messages must not decrease with size");
     }
   }
 

@@ -161,8 +161,8 @@ Obstacle gridObstacle(const CostTask& task, const Prediction& prediction) {
     return Obstacle::more_ranks_than_one;
   if (grid.stages > cuttableLayers(task.layers)) return Obstacle::more_ranks_than_layers;
   if (grid.stages * grid.replicas * grid.parts != prediction.ranks)
-    return isOwn(prediction.strategy) ? Obstacle::stages_do_not_divide_ranks
-                                      : Obstacle::parts_do_not_divide_ranks;
+    return task.stages > 0 && cutsNetwork(prediction.strategy) ? Obstacle::stages_do_not_divide_ranks
+                                                               : Obstacle::parts_do_not_divide_ranks;
   return static_cast<double>(grid.replicas) > prediction.batch ? Obstacle::more_ranks_than_batch
                                                                : Obstacle::none;
 }

@@ -27,8 +27,8 @@ std::string checkRankList(std::string& text) {
       return "'" + text + "' is not a list of numbers of ranks such as 1,2,4";
   for (const std::string& number : numbers) {
     if (number.size() <= 9 && std::stoll(number) <= most_ranks) continue;
-    const std::string message =
-        "'" + number + "' is more than " + std::to_string(most_ranks) + " ranks, the most of a prediction";
+    const std::string most = std::to_string(most_ranks);
+    const std::string message = "'" + number + "' is more than " + most + " ranks, the most of a prediction";
     return message;
   }
   return complaintIfEmpty(text);

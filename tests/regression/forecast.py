@@ -92,6 +92,15 @@ class Forecasts(support.RunTest):
                               "--strategy", "sil-relay", "--json", "-").stdout)
         self.assertTrue(math.isclose(float(line.split()[2]), 1e3 * row["step_s"], rel_tol=1e-3), line)
 
+    def test_more_ranks_on_a_node_than_in_the_description(self):
+        for on_node, warned in ((1, True), (2, False)):
+            cluster = self.write("cluster.toml", CLUSTER + f"[node]\nranks = {on_node}\n")
+            result = run("train", self.deck, "strategy/kind=joint", "strategy/replicas=2", "run/steps=2",
+                         f"run/cluster={cluster}", ranks=2)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            warning = "node/ranks: 2 ranks of this run share a node, but the nodes of here have 1"
+            self.assertEqual(result.stderr.count(warning), int(warned))
+
     def test_a_description_is_refined_from_runs(self):
         """The prediction of the same run then agrees in computing, and in waiting where it had waited less."""
         cluster, refined = self.write("cluster.toml", CLUSTER), self.folder / "refined.toml"

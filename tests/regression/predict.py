@@ -176,9 +176,10 @@ class Predictions(support.RunTest):
                                                 (rate, 4, ("run/precision=bf16",), ())):
             with self.subTest(cluster=cluster.name, ranks=ranks):
                 result = run("plan", "predict", self.deck, *overrides, "--cluster", cluster, "--ranks", ranks)
-                self.assertDone(result)
+                self.assertEqual(result.returncode, 0, result.stderr)
                 for text in (several, as_float):
                     self.assertEqual(text in result.stderr, text in said)
+                self.assertEqual(result.stderr.count("warning: "), len(said))
 
     def test_parts_of_the_deck_do_not_count(self):
         of = [self.predict(self.deck, "strategy/kind=joint", f"strategy/parts={parts}", "--strategy",

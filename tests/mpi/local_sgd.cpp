@@ -96,6 +96,29 @@ class Watch : public StepControl {
   const SmallRun& _run;
 };
 
+/// The steps after which this rank has made MPI calls since the step before.
+class TalkWatch : public StepControl {
+ public:
+  bool afterStep(const ExecSpace&, const Position& position, const std::vector<StageUpdater*>&) override {
+    const std::size_t calls = _recording.all().size();
+    if (calls > _calls) talked.push_back(position.step);
+    _calls = calls;
+    return false;
+  }
+  std::vector<std::int64_t> talked;
+
+ private:
+  MpiRecording _recording;
+  std::size_t _calls = 0;
+};
+
+std::vector<std::int64_t> stepsThatTalk(const Overrides& overrides) {
+  SmallRun run(everyone(), smallDeck(deckOf(overrides)));
+  TalkWatch watch;
+  run.train(watch);
+  return watch.talked;
+}
+
 double relativeDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
   double difference = 0.0, norm = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -162,6 +185,14 @@ TEST_CASE("A meeting sends what the gradients of one step would, and nothing els
     CHECK(20 * bytesOfRun({"strategy/every=100"}) == joint);
     CHECK(20 * bytesOfRun({"strategy/every=100", "strategy/warmup_steps=4"}) == 5 * joint);
   }
+}
+
+TEST_CASE("Between meetings nothing is sent or summed, unless the deck asks for rows there", "[local-sgd]") {
+  if (everyone().size() == 1) return;
+  using Steps = std::vector<std::int64_t>;
+  CHECK(stepsThatTalk({"run/log_every=0", "strategy/every=6"}) == Steps{6, 12, 18, 20});
+  CHECK(stepsThatTalk({"run/log_every=0", "strategy/every=100"}) == Steps{20});
+  CHECK(stepsThatTalk({"run/log_every=4", "strategy/every=6"}) == Steps{4, 6, 8, 12, 16, 18, 20});
 }
 
 TEST_CASE("Batch norms of replicas that learn alone come to the same statistics", "[local-sgd]") {

@@ -13,7 +13,8 @@ Section describeRun(RunSection& run) {
   section.add("steps", &run.steps, within(0, most_run_steps), "steps",
               "steps of each stage; 0: as many as `epochs` gives");
   section.add("log_every", &run.log_every, atLeast(0), "steps",
-              "steps between rows of the history; 0: 1/200 of the run, at most 1000");
+              "steps between rows of the history; 0: 1/200 of the run, at most 1000, "
+              "with local-sgd rounded up to meetings");
   section.add("evaluate_every", &run.evaluate_every, within(0, 1e9), "epochs",
               "epochs between evaluations; 0: only at the end");
   section.add("trace", &run.trace, within(0, 1e6), "steps",

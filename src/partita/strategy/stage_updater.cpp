@@ -1,6 +1,7 @@
 #include "partita/strategy/stage_updater.hpp"
 
 #include "partita/plan/stage_memory.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/divergence.hpp"
 
 #include <algorithm>
@@ -19,9 +20,13 @@ std::vector<GradientNorm::Part> partsOf(const Stage& stage) {
 
 } // namespace
 
-std::int64_t logInterval(const RunSection& run, std::int64_t steps) {
+std::int64_t logInterval(const RunConfig& config, std::int64_t steps) {
   constexpr std::int64_t rows = 200, longest = 1000;
-  return run.log_every > 0 ? run.log_every : std::clamp<std::int64_t>(steps / rows, 1, longest);
+  if (config.run.log_every > 0) return config.run.log_every;
+  const std::int64_t interval = std::clamp<std::int64_t>(steps / rows, 1, longest);
+  const std::int64_t meeting = planOf(config.strategy).meetings(config.strategy).every;
+  const std::int64_t beyond = meeting > 0 ? interval % meeting : 0;
+  return beyond > 0 ? interval + (meeting - beyond) : interval; // a multiple of `meeting`, which may be huge
 }
 
 StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLink link,
@@ -31,7 +36,7 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLi
       _checks(leavesStepsOut(config)),
       _late(_link.gradients->overlaps() && !clips() && !_checks && _section.offload == Offload::none),
       _statistics("partita::StageUpdater::statistics", _checks ? local.stage.statistics().extent(0) : 0),
-      _batch(config.training.batch), _log_every(logInterval(config.run, schedule.steps)) {
+      _batch(config.training.batch), _log_every(logInterval(config, schedule.steps)) {
   PARTITA_REQUIRE(_checks || !usesFp16(config), "a scaled loss whose overflows nobody checks");
   _known.scale = LossScale(usesFp16(config));
   if (_checks) {

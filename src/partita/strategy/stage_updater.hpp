@@ -28,8 +28,9 @@ struct UpdateSchedule {
   std::int64_t losses_per_step = 1; ///< microbatches of a batch
 };
 
-/// Steps from one report to the next in a run of `steps`.
-std::int64_t logInterval(const RunSection& run, std::int64_t steps);
+/// Steps from one report to the next in a run of `steps`. A report sums over the replicas: unless the deck
+/// sets the interval, replicas that learn alone report only when they meet.
+std::int64_t logInterval(const RunConfig& config, std::int64_t steps);
 
 class StageUpdater;
 

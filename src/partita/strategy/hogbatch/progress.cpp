@@ -23,7 +23,7 @@ std::pair<std::int64_t, std::int64_t> SampleProgress::place(std::int64_t step) c
 }
 
 CourseReport::CourseReport(const RunContext& context, const HogbatchState& state)
-    : _context(context), _state(state), _every(logInterval(context.config.run, context.length.steps)) {}
+    : _context(context), _state(state), _every(logInterval(context.config, context.length.steps)) {}
 
 double CourseReport::worked() const {
   return _worked + sinceBegun();

@@ -29,6 +29,7 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase,
     _updaters.back()->learnOnly(local->stage.ownParameters()); // weight decay would wear heads away
     _replicas->attach(*_updaters.back());
   }
+  placeTensors();
   _work =
       std::make_unique<NetworkWork>(context, _updaters, _microbatches,
                                     liveWindow(strategy, grid.group(), grid.plan().groups, _microbatches));
@@ -97,24 +98,30 @@ void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const P
     _context.report(space, *_updaters.back(), position, _number, _context.partition.joint.flops);
 }
 
-/// Squared norm of the whole network's gradient, summed tensor by tensor in layer order, whatever stages and
-/// ranks they are on: the same bits as on one rank.
-double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
-  std::vector<double> squares;
+/// Finds once what `squaresOfAll` needs in every step.
+void PipelineTraining::placeTensors() {
   for (const StagePlan& plan : _context.partition.stages) {
     const std::vector<StageTensor> tensors = parameterTensors(plan.allLayers());
-    const std::size_t first = squares.size();
-    squares.resize(first + tensors.size(), 0.0);
+    const std::size_t first = _tensor_count;
+    _tensor_count += tensors.size();
     if (!_context.grid.owns(plan.index)) continue;
-    const StageUpdater& own = *_updaters[static_cast<std::size_t>(plan.index - _context.grid.firstStage())];
-    const std::vector<double> measured = own.tensorSquares(space);
-    const std::vector<StageTensor>& held = own.local().stage.tensors();
+    const auto updater = static_cast<std::size_t>(plan.index - _context.grid.firstStage());
+    const std::vector<StageTensor>& held = _updaters[updater]->local().stage.tensors();
     for (std::size_t i = 0; i < held.size(); ++i) {
       if (!held[i].owned) continue;
       const StageTensor* const same = findTensor(tensors, held[i].layer, held[i].name);
-      squares[first + static_cast<std::size_t>(same - tensors.data())] = measured[i];
+      _tensor_places.push_back({updater, i, first + static_cast<std::size_t>(same - tensors.data())});
     }
   }
+}
+
+/// Squared norm of the whole network's gradient, summed tensor by tensor in layer order, whatever stages and
+/// ranks they are on: the same bits as on one rank.
+double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
+  std::vector<std::vector<double>> measured;
+  for (const StageUpdater* updater : _updaters) measured.push_back(updater->tensorSquares(space));
+  std::vector<double> squares(_tensor_count, 0.0);
+  for (const TensorPlace& place : _tensor_places) squares[place.number] = measured[place.updater][place.held];
   // Exactly one rank of a chain contributes to each entry, and each part contributes its share.
   _context.grid.chain().sum(squares);
   if (_context.grid.plan().parts > 1) _context.grid.along(Axis::part).sum(squares);

@@ -25,6 +25,7 @@ class PipelineTraining final : public Strategy {
  private:
   BatchReader makeReader(const RowSource& features) const;
   void step(const ExecSpace& space, BatchReader& reader, const Position& position);
+  void placeTensors();
   double squaresOfAll(const ExecSpace& space) const;
 
   RunContext _context;
@@ -36,6 +37,12 @@ class PipelineTraining final : public Strategy {
   Evaluator _evaluator;
   std::vector<std::unique_ptr<StageUpdater>> _owned;
   std::vector<StageUpdater*> _updaters;
+  std::size_t _tensor_count = 0; ///< of the whole network
+  /// Of tensor `held` of the stage of updater `updater`: its number in the whole network, in layer order.
+  struct TensorPlace {
+    std::size_t updater, held, number;
+  };
+  std::vector<TensorPlace> _tensor_places; ///< of the tensors that this rank counts
   std::unique_ptr<NetworkWork> _work;
   std::unique_ptr<PipelineEngine> _engine;
 };

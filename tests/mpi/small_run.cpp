@@ -81,19 +81,12 @@ SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck, const Deal&
 SmallRun& SmallRun::train(StepControl& control) {
   TrainingClock clock;
   const RunLength length = planRunLength(config, sets.train.size());
-  const RunContext context{config,
-                           partition,
-                           grid,
-                           sets,
-                           stages,
-                           _observer,
-                           control,
-                           clock,
-                           length,
-                           Position{},
-                           std::filesystem::temp_directory_path().string(),
-                           window.get(),
-                           decisions_file};
+  const std::string scratch = std::filesystem::temp_directory_path().string();
+  RunContext context{config, partition, grid,       sets,    stages,       _observer,     control,
+                     clock,  length,    Position{}, scratch, window.get(), decisions_file};
+  context.activation_files =
+      rulesOf(config.strategy)
+          .takeFiles(config, length, static_cast<std::int64_t>(sets.train.size()), scratch, stages);
   const std::unique_ptr<Strategy> strategy = rulesOf(config.strategy).make(context);
   strategy->run(ExecSpace());
   if (const auto* pipeline = dynamic_cast<const PipelineTraining*>(strategy.get()))

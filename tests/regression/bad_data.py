@@ -220,6 +220,20 @@ class BadData(support.RunTest):
         self.assertEqual(limited.returncode, 1)
         self.assertRegex(support.complaints(limited)[-1], "not enough space for 2[0-9.]+ MB in .*File too large")
 
+    def test_activations_beyond_the_disk(self):
+        """600 samples of 4000 values: the run ends before it trains, and leaves an earlier one as it is."""
+        network = 'network/layers=[{type="dense",units=4000,activation="relu"},{type="dense"}]'
+        folder = self.folder / "run"
+        support.train(folder, self.deck, "run/steps=2")
+        before = (folder / "summary.json").read_bytes()
+        limited = subprocess.run(["bash", "-c", 'ulimit -f 8192; "$@"', "bash", sys.argv[1], "train", str(self.deck), network,
+                                  "strategy/input=frozen", "strategy/cuts=[1]", "-d", str(folder), "--overwrite"],
+                                 capture_output=True, text=True)
+        self.assertEqual(limited.returncode, 1)
+        self.assertRegex(support.complaints(limited)[-1],
+                         "strategy/cache_directory: not enough space for 9.60 MB in .*File too large")
+        self.assertEqual((folder / "summary.json").read_bytes(), before)
+
     def test_many_errors_are_reported_quickly(self):
         """Five times as many take about five times as long, not twenty-five times."""
         seconds = {100000: math.inf, 500000: math.inf}

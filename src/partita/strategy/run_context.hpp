@@ -36,6 +36,9 @@ struct MeetingState {
   bool any() const { return work != Work::none; }
 };
 
+class ActivationFile;
+using ActivationFiles = std::vector<std::shared_ptr<const ActivationFile>>;
+
 /// What every strategy works on: the deck, this rank's place and stages, the data, the observer, the control
 /// between steps, and the position to start from.
 struct RunContext {
@@ -56,6 +59,7 @@ struct RunContext {
   ScheduleTrace* trace = nullptr;  ///< records the operations of the first steps; null: no trace
   LossWatch* losses = nullptr;     ///< null: a rank that dies ends the job
   MeetingState* meeting = nullptr; ///< from which the remaining ranks continue after a loss; null: none
+  ActivationFiles activation_files = {}; ///< see StrategyRules::takeFiles
 
   std::uint64_t seed() const { return static_cast<std::uint64_t>(config.run.seed); }
   /// The rows of this replica in the training batches from number `first` on.

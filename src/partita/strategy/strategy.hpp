@@ -49,6 +49,14 @@ class StrategyRules {
                           const std::string& scratch) const {
     (void)samples, (void)scratch;
   }
+  /// Makes the files for values that do not fit in memory, with all the space that the stages of this rank
+  /// need: to be called after `checkFiles`. Throws UserError like it, and SystemError if a disk has no room.
+  virtual ActivationFiles takeFiles(const RunConfig&, const RunLength&, std::int64_t samples,
+                                    const std::string& scratch,
+                                    const std::vector<std::unique_ptr<LocalStage>>& stages) const {
+    (void)samples, (void)scratch, (void)stages;
+    return {};
+  }
   /// Throws UserError unless the log has all decisions before the checkpoint, and the run with the effective
   /// deck `config` can go on with it. Changes nothing.
   virtual void checkLog(const RunConfig&, const LoggedRun&) const {}

@@ -100,7 +100,7 @@ void BegunRun::readValues(const Communicator& world, SharedRunFile& file) {
 }
 
 /// Throws before anything in the directory is changed. Collective.
-void BegunRun::checkDirectory(const Communicator& world, const RunDirectory& directory) const {
+void BegunRun::checkDirectory(const Communicator& world, const RunDirectory& directory) {
   const RunConfig& config = setup.config;
   collectively(world, [&] {
     directory.requireInPlace(); // by now another run may use its path
@@ -108,8 +108,10 @@ void BegunRun::checkDirectory(const Communicator& world, const RunDirectory& dir
     if (world.rank() == 0 && logs) checkContinuedLog(directory); // other ranks may see its files late
   });
   collectively(world, [&] {
-    if (restart.start.phase == RunPhase::training)
-      rulesOf(config.strategy).checkFiles(config, length, samples(), directory.scratch());
+    if (restart.start.phase != RunPhase::training) return;
+    const StrategyRules& rules = rulesOf(config.strategy);
+    rules.checkFiles(config, length, samples(), directory.scratch());
+    activation_files = rules.takeFiles(config, length, samples(), directory.scratch(), setup.stages);
   });
 }
 

@@ -49,6 +49,7 @@ struct BegunRun {
   std::shared_ptr<const RunForecast> forecast;
   RunLength length;
   Restart restart;
+  ActivationFiles activation_files;
 
  private:
   void predict(std::int64_t ranks_on_node);
@@ -58,7 +59,7 @@ struct BegunRun {
   void readValues(const Communicator& world, SharedRunFile& file);
   /// Does the run take over all steps of an earlier one?
   bool sameCourse() const { return restart.keeps_state && firstStep() >= restart.found->run_step; }
-  void checkDirectory(const Communicator& world, const RunDirectory& directory) const;
+  void checkDirectory(const Communicator& world, const RunDirectory& directory);
   TakenOver takenOver() const;
 };
 

@@ -144,7 +144,8 @@ RunContext contextOf(BegunRun& run, TrainingParts& parts, const RunDirectory& di
           setup.config.run.decisions && directory.exists() ? directory.file("decisions.csv") : "",
           parts.trace.get(),
           continued.losses,
-          continued.losses == nullptr ? nullptr : &continued.state};
+          continued.losses == nullptr ? nullptr : &continued.state,
+          std::move(run.activation_files)}; // freed with the context
 }
 
 /// Writes the trace of a run that has one; a failure does not end the run. Collective.

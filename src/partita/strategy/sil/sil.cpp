@@ -26,6 +26,14 @@ StageRate stageRate(const StrategySection& strategy, const StagePlan& plan) {
           strategy.sil.later_hold == Switch::on || (strategy.sil.later_hold == Switch::automatic && relay)};
 }
 
+/// The folder for activations: the one that the deck names, or else `scratch`.
+std::string cacheFolder(const SilSection& section, const std::string& scratch) {
+  return section.cache_directory.empty() ? scratch : section.cache_directory;
+}
+
+/// While a stage reads its inputs from one file, its outputs are written to the other one.
+constexpr std::size_t alternating_files = 2;
+
 } // namespace
 
 SilTraining::SilTraining(const RunContext& context)
@@ -176,11 +184,12 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
   return done;
 }
 
-/// For the inputs of a stage.
-std::unique_ptr<ActivationCache> SilTraining::makeCache(const Stage& stage) const {
-  return std::make_unique<ActivationCache>(
-      cacheFolder(_context.config.strategy.sil, _context.scratch_directory), stage.inputPrecision(),
-      stage.inputs());
+/// For the inputs of a stage on this rank.
+std::unique_ptr<ActivationCache> SilTraining::makeCache(int stage) const {
+  const auto local = static_cast<std::size_t>(stage - _context.grid.firstStage());
+  const Stage& of = _context.stages[local]->stage;
+  return std::make_unique<ActivationCache>(_context.activation_files.at(local % alternating_files),
+                                           of.inputPrecision(), of.inputs());
 }
 
 bool SilTraining::trainOneByOne(const ExecSpace& space) {
@@ -202,7 +211,7 @@ void SilTraining::remakeInputs(const ExecSpace& space, int stage, std::int64_t s
   const std::unique_ptr<ActivationCache> own_inputs = std::move(_cache);
   const RowSource& inputs = own_inputs != nullptr ? static_cast<const RowSource&>(*own_inputs) : _features;
   if (grid.owns(stage)) {
-    _cache = makeCache(_context.stages[static_cast<std::size_t>(stage - grid.firstStage())]->stage);
+    _cache = makeCache(stage);
     stream.makeSource(inputs, *_cache);
     stream.drain(space);
   } else if (stream.feedsFromHere()) {
@@ -248,7 +257,7 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
   BatchSource source;
   const std::int64_t streamed = stage == 0 || first > 0 ? first : std::min(length.steps, length.per_epoch);
   if (stage > 0 && first == 0) {
-    _cache = makeCache(local.stage);
+    _cache = makeCache(stage);
     source = stream.makeSource(inputs, *_cache);
   }
   const RowSource* spilled = stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_training_rows;
@@ -286,7 +295,23 @@ class SilRules final : public StrategyRules {
   }
   void checkFiles(const RunConfig& config, const RunLength& length, std::int64_t,
                   const std::string& scratch) const override {
-    if (length.turns > 1) ActivationCache(cacheFolder(config.strategy.sil, scratch), Precision::single, 1);
+    if (length.turns > 1) ActivationFile(cacheFolder(config.strategy.sil, scratch), 0);
+  }
+  /// Room for the inputs of each stage but the first of the network; a file is used by every second stage.
+  ActivationFiles takeFiles(const RunConfig& config, const RunLength& length, std::int64_t samples,
+                            const std::string& scratch,
+                            const std::vector<std::unique_ptr<LocalStage>>& stages) const override {
+    std::vector<std::int64_t> bytes(length.turns > 1 ? std::min(stages.size(), alternating_files) : 0);
+    for (std::size_t i = 0; i < stages.size() && !bytes.empty(); ++i) {
+      const Stage& stage = stages[i]->stage;
+      const std::int64_t row = stage.inputs() * bytesOf(stage.inputPrecision());
+      if (!stage.plan().first())
+        bytes[i % alternating_files] = std::max(bytes[i % alternating_files], samples * row);
+    }
+    ActivationFiles files;
+    for (const std::int64_t most : bytes)
+      files.push_back(std::make_shared<ActivationFile>(cacheFolder(config.strategy.sil, scratch), most));
+    return files;
   }
 };
 

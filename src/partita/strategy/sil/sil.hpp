@@ -31,7 +31,7 @@ class SilTraining final : public Strategy {
   // Of a stage that has ended, or was interrupted after `steps` steps.
   void remakeInputs(const ExecSpace& space, int stage, std::int64_t steps);
   std::unique_ptr<Sender> makeSender();
-  std::unique_ptr<ActivationCache> makeCache(const Stage& stage) const;
+  std::unique_ptr<ActivationCache> makeCache(int stage) const;
   void step(const ExecSpace& space, StageTrainer& trainer, const BatchSource& source, Sender* onward);
   void report(const ExecSpace& space, StageUpdater& updater, const Position& position);
   bool afterStep(const ExecSpace& space, const Position& position, int trained,

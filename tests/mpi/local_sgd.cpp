@@ -19,22 +19,22 @@ Overrides deckOf(const Overrides& more) {
          more;
 }
 
-/// A function of a value's index, the meeting and the replica.
-Real madeUp(std::size_t i, int meeting, int replica) {
+/// A function of a value's index, the meeting and the replica, of at most `size`.
+Real madeUp(std::size_t i, int meeting, int replica, double size) {
   return static_cast<Real>(
-      0.01 * std::sin(static_cast<double>(i) * (meeting + 1) + 0.7 * static_cast<double>(replica)));
+      size * std::sin(static_cast<double>(i) * (meeting + 1) + 0.7 * static_cast<double>(replica)));
 }
 
 /// The outer step for each value in double precision, as in the papers.
 class Reference {
  public:
-  explicit Reference(const std::vector<Real>& start)
-      : _anchor(start.begin(), start.end()), _velocity(start.size()) {}
+  Reference(const std::vector<Real>& start, double size)
+      : _anchor(start.begin(), start.end()), _velocity(start.size()), _size(size) {}
 
   void meet(int meeting, int replicas, bool nesterov, const LocalSgdSection& section) {
     for (std::size_t i = 0; i < _anchor.size(); ++i) {
       double mean = 0.0; // of the differences between the start and the replicas
-      for (int r = 0; r < replicas; ++r) mean -= static_cast<double>(madeUp(i, meeting, r)) / replicas;
+      for (int r = 0; r < replicas; ++r) mean -= static_cast<double>(madeUp(i, meeting, r, _size)) / replicas;
       if (nesterov) {
         _velocity[i] = section.outer_momentum * _velocity[i] + mean;
         mean = section.outer_rate * (mean + section.outer_momentum * _velocity[i]);
@@ -44,17 +44,22 @@ class Reference {
   }
   double largestDifference(const std::vector<Real>& found) const {
     double largest = 0.0;
-    for (std::size_t i = 0; i < found.size(); ++i)
-      largest = std::max(largest, std::fabs(_anchor[i] - static_cast<double>(found[i])));
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const double difference = std::fabs(_anchor[i] - static_cast<double>(found[i]));
+      if (!std::isfinite(difference)) return difference;
+      largest = std::max(largest, difference);
+    }
     return largest;
   }
 
  private:
   std::vector<double> _anchor, _velocity;
+  double _size;
 };
 
-/// The largest difference from the reference after some meetings of all ranks.
-double differenceAfterMeetings(const Overrides& overrides) {
+/// The largest difference from the reference after some meetings of all ranks, between which no parameter
+/// changes by more than `size`.
+double differenceAfterMeetings(const Overrides& overrides, double size = 0.01) {
   const ExecSpace space;
   SmallRun run(everyone(), smallDeck(deckOf(overrides)));
   LocalStage& local = *run.stages.front();
@@ -62,10 +67,10 @@ double differenceAfterMeetings(const Overrides& overrides) {
   StageMeeting meeting(run.config, updater, run.grid);
   meeting.begin(space);
   const LocalSgdSection& section = run.config.strategy.local_sgd;
-  Reference reference(local.stage.masters().values(ExecSpace()));
+  Reference reference(local.stage.masters().values(ExecSpace()), size);
   for (int i = 0; i < 4; ++i) {
     std::vector<Real> values = local.stage.masters().values(ExecSpace());
-    for (std::size_t j = 0; j < values.size(); ++j) values[j] += madeUp(j, i, run.grid.replica());
+    for (std::size_t j = 0; j < values.size(); ++j) values[j] += madeUp(j, i, run.grid.replica(), size);
     local.stage.setParameters(space, values.data());
     const bool nesterov = section.outer == OuterStep::nesterov && i > 0; // the first is in the warm-up
     meeting.meet(space, nesterov ? OuterStep::nesterov : OuterStep::average);
@@ -144,6 +149,15 @@ TEST_CASE("A meeting takes the step of the papers, wherever the state is", "[loc
       CHECK(differenceAfterMeetings({outer, offload, "strategy/wire=bf16"}) < 4e-4);
     }
   }
+}
+
+TEST_CASE("Parameters that have moved far do not overflow when their changes are summed in fp16",
+          "[local-sgd]") {
+  for (const char* format : {"run/precision=fp16", "strategy/wire=fp16"})
+    for (const double size : {100.0, 3000.0}) {
+      INFO(format << ", " << size);
+      CHECK(differenceAfterMeetings({format}, size) < 0.01 * size);
+    }
 }
 
 TEST_CASE("Replicas are one network after meetings only, in the warm-up and at the end", "[local-sgd]") {

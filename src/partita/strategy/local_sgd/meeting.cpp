@@ -12,7 +12,10 @@ namespace partita {
 namespace {
 
 /// Factor on differences in fp16, most of which would otherwise underflow: a power of two, for which the sum
-/// of the replicas fits if a parameter has changed by less than 64 on average.
+/// of the replicas fits if a parameter has changed by less than 64 on average. If it does not fit, the
+/// meeting continues with half the factor, but not below `least_scale`, where only a diverged run overflows.
+constexpr double least_scale = 1.0 / (1 << 20);
+
 double scaleOf(const RunConfig& config, int replicas) {
   return usesFp16(config) ? std::exp2(std::floor(std::log2(1024.0 / replicas))) : 1.0;
 }
@@ -55,7 +58,7 @@ StoredVector makeVector(const RunConfig& config, const char* name, std::int64_t 
 
 StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid& grid)
     : _section(config.strategy.local_sgd), _updater(updater), _peers(grid.peers()),
-      _replicas(grid.replicas()), _scale(scaleOf(config, _replicas)),
+      _replicas(grid.replicas()), _first_scale(scaleOf(config, _replicas)), _scale(_first_scale),
       _trained(updater.local().stage.trained()),
       _anchor(makeVector(config, "anchor", _trained.parameters.size)),
       _momentum(_section.outer == OuterStep::nesterov
@@ -70,7 +73,8 @@ StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid&
       _statistics(grid.peers(), grid.paths().reductions,
                   static_cast<std::int64_t>(updater.local().stage.statistics().extent(0)),
                   grid.traffic.between_replicas) {
-  _sum.setScale(static_cast<Real>(_scale), static_cast<Real>(1.0 / _scale));
+  if (usesFp16(config) && _trained.gradients.size > 0)
+    _norm.emplace(std::vector<GradientNorm::Part>{{0, _trained.gradients.size}});
   const std::vector<std::string> names =
       planOf(config.strategy).keptStates(config.strategy, updater.local().stage.plan());
   updater.keep({names[0], _anchor});
@@ -90,11 +94,26 @@ bool StageMeeting::hasMet(const ExecSpace& space) const {
 
 void StageMeeting::meet(const ExecSpace& space, OuterStep outer) {
   const Region region(space, "partita::StageMeeting::meet", Phase::communication);
+  sum(space, _first_scale);
+  while (overflowed(space) && _scale > least_scale) sum(space, _scale / 2.0);
+  step(space, outer);
+  if (_replicas > 1) _statistics.average(space, _updater.local().stage.statistics());
+}
+
+/// Of the differences times `scale`, in the gradient buffer.
+void StageMeeting::sum(const ExecSpace& space, double scale) {
+  _scale = scale;
+  _sum.setScale(static_cast<Real>(scale), static_cast<Real>(1.0 / scale));
   subtract(space);
   _sum.ready(space, 0, _trained.gradients.size);
   _sum.finish(space);
-  step(space, outer);
-  if (_replicas > 1) _statistics.average(space, _updater.local().stage.statistics());
+}
+
+/// All replicas have the same sum, so they need not agree on this.
+bool StageMeeting::overflowed(const ExecSpace& space) {
+  if (!_norm) return false;
+  _norm->measure(space, _trained.gradients);
+  return !std::isfinite(_norm->squaredNorm(space));
 }
 
 /// Without masters the parameters themselves are trained.

@@ -1,7 +1,10 @@
 #pragma once
 
 #include "partita/comm/gradient_reducer.hpp"
+#include "partita/optim/gradient_norm.hpp"
 #include "partita/strategy/replicas.hpp"
+
+#include <optional>
 
 namespace partita {
 
@@ -25,6 +28,8 @@ class StageMeeting {
   void meet(const ExecSpace& space, OuterStep outer);
 
  private:
+  void sum(const ExecSpace& space, double scale);
+  bool overflowed(const ExecSpace& space);
   void subtract(const ExecSpace& space);
   void step(const ExecSpace& space, OuterStep outer);
   /// A bucket of all buffers that a meeting uses, on the device.
@@ -38,12 +43,14 @@ class StageMeeting {
   StageUpdater& _updater;
   const Communicator& _peers;
   int _replicas;
-  double _scale; ///< factor on differences while they are summed
+  double _first_scale; ///< factor on differences while they are summed, unless they overflow
+  double _scale;       ///< the same in the last meeting
   ParameterBuffers _trained;
   StoredVector _anchor;   ///< the parameters of the last meeting
   StoredVector _momentum; ///< empty: the outer step has no momentum
   BucketStream _stream;
   GradientReducer _sum;
+  std::optional<GradientNorm> _norm; ///< if a sum may overflow
   ReplicaReduce _statistics;
 };
 

@@ -113,7 +113,7 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add("transport", &strategy.sil.transport, within(0, 1e6), "",
               "weight, in the loss of a stage, of half the mean square of what a residual layer adds");
   section.add("queue", &strategy.queue, within(1, 999), "batches",
-              "relay, frozen, evaluation: maximum number of batches in transit between two stages");
+              "relay, frozen, evaluation: batches in transit between two stages for which each of them has room");
   section.add("cache_directory", &strategy.sil.cache_directory,
               "frozen: folder of the stored activations; empty: the run directory, or $TMPDIR or /tmp "
               "if there is none");

@@ -15,6 +15,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "pmpi.hpp"
@@ -67,6 +68,7 @@ struct Worker {
   std::string story;                  ///< what was agreed on, and after which step
   std::vector<std::int64_t> kept;     ///< steps
   std::int64_t step = 0;
+  bool answered = false; ///< is the last request of rank 0, or left over at the end?
 
   void work() {
     Mailbox mailbox(everyone());
@@ -93,6 +95,8 @@ struct Worker {
       if (agreed.checkpoint != 0) kept.push_back(step);
       if (agreed.stop != 0) break;
     }
+    answered =
+        asked_at.empty() || agreement.leavesCheckpoint() || (!kept.empty() && kept.back() >= asked_at.back());
     everyone().barrier();
     agreement.end();
     mailbox.close();
@@ -166,7 +170,29 @@ TEST_CASE("An agreement that meets the end of the run holds nobody up", "[agreem
     worker.checkSame();
     if (worker.step == worker.last)
       CHECK(worker.story.find(std::to_string(worker.last) + ":") == std::string::npos);
+    if (everyone().rank() == 0) CHECK(worker.answered);
   }
+}
+
+TEST_CASE("A wish for a checkpoint in the last step is left over for the end", "[agreement]") {
+  constexpr std::int64_t last = 3;
+  const bool asks = everyone().rank() == 0;
+  Mailbox mailbox(everyone());
+  Pace pace(mailbox, 0, 0, false);
+  std::int64_t step = 0;
+  bool asked = false;
+  Agreement agreement(mailbox, pace, 0, last, [&] {
+    const bool now = asks && step == last && !std::exchange(asked, asked || step == last);
+    return Wishes{0, now ? 1 : 0};
+  });
+  while (step < last) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5)); // ranks look once per millisecond
+    CHECK_FALSE(agreement.meet(++step).any());
+  }
+  CHECK(agreement.leavesCheckpoint() == asks);
+  everyone().barrier();
+  agreement.end();
+  mailbox.close();
 }
 
 TEST_CASE("No rank is far ahead of the slowest", "[agreement]") {

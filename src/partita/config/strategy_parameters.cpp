@@ -112,8 +112,9 @@ void addTransport(Section& section, StrategySection& strategy) {
       "its output by a linear map; images are averaged to the positions of the output");
   section.add("transport", &strategy.sil.transport, within(0, 1e6), "",
               "weight, in the loss of a stage, of half the mean square of what a residual layer adds");
-  section.add("queue", &strategy.queue, within(1, 999), "batches",
-              "relay, frozen, evaluation: batches in transit between two stages for which each of them has room");
+  section.add(
+      "queue", &strategy.queue, within(1, 999), "batches",
+      "relay, frozen, evaluation: batches in transit between two stages for which each of them has room");
   section.add("cache_directory", &strategy.sil.cache_directory,
               "frozen: folder of the stored activations; empty: the run directory, or $TMPDIR or /tmp "
               "if there is none");

@@ -117,8 +117,7 @@ void Agreement::promise() {
 }
 
 void Agreement::decide() {
-  const Wishes wishes = _furthest < _last ? _wanted : Wishes{};
-  _wanted = {};
+  const Wishes wishes = _furthest < _last ? std::exchange(_wanted, {}) : Wishes{};
   if (wishes.checkpoint != 0) _kept = _proposal;
   sendToAll({Letter::Kind::decision, _proposal, _furthest, wishes});
 }

@@ -38,6 +38,7 @@ struct Wishes {
 /// agreement stops no rank. Rank 0 makes no new proposal before it has acted; other ranks may still be on
 /// their way to the earlier step, and keep both decisions. If the decided step is the last step of the run,
 /// some ranks may already have left it: then nothing is done. Rank 0 makes no proposal after its last step.
+/// Wishes of the last steps are thus left over; whoever lets the ranks meet at the end can fulfil them.
 class Agreement {
  public:
   /// Covers the steps after run step `first`, which is done, up to `last`. `ask` returns the new wishes of
@@ -48,6 +49,10 @@ class Agreement {
   /// To be called after each step. Waits if this rank is too far ahead or has promised to stop here. Returns
   /// what all ranks do after this step.
   Wishes meet(std::int64_t step);
+
+  /// On rank 0, after it has met for the last time: does a rank still wish for a checkpoint, as far as is
+  /// known?
+  bool leavesCheckpoint() const { return _wanted.checkpoint != 0; }
 
   /// Ends all sending and answering. All ranks must have met for the last time.
   void end() { _hook.reset(); }

@@ -139,7 +139,8 @@ bool RunControl::afterStep(const ExecSpace& space, const Position& position,
   const std::int64_t run_step = _length.runStep(position);
   _reserve.passed(position);
   const Wishes agreed = _agreement ? _agreement->meet(run_step) : agreeAtMeeting();
-  const bool due = checkpointDue(run_step), stopped = agreed.stop != none, asked = agreed.checkpoint != 0;
+  const bool due = checkpointDue(run_step), stopped = agreed.stop != none;
+  const bool asked = agreed.checkpoint != 0 || (!due && wishedAtEnd(run_step));
   // If the run begins at an earlier step than that of its checkpoint, a replacement should be written soon.
   const bool replaces =
       std::exchange(_first_step, false) && _restart.found && run_step <= _restart.found->run_step;
@@ -151,6 +152,12 @@ bool RunControl::afterStep(const ExecSpace& space, const Position& position,
   if (!_directory.exists() && asked) Log::warning("no checkpoint was written: it needs a run directory (-d)");
   if (stopped) _stop_reason = reasonOf(agreed.stop);
   return stopped;
+}
+
+/// All ranks come together after the last step, on which they cannot agree before. Collective.
+bool RunControl::wishedAtEnd(std::int64_t run_step) const {
+  if (!_agreement || run_step != _length.total()) return false;
+  return _grid.world().maximum(std::int64_t{_agreement->leavesCheckpoint() ? 1 : 0}) > 0;
 }
 
 bool RunControl::finish() {

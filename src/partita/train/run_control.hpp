@@ -50,6 +50,7 @@ class RunControl : public StepControl {
   Wishes newWishes();
   Wishes agreeAtMeeting();
   bool checkpointDue(std::int64_t run_step) const;
+  bool wishedAtEnd(std::int64_t run_step) const;
   bool limitReached() const;
 
   const Grid& _grid;

@@ -109,6 +109,17 @@ class Elsewhere(support.RunTest):
         self.assertEqual(found["strategy"], "joint")
         self.assertGreater(found["test_accuracy"], summary["test_accuracy"])
 
+    def test_stages_without_labels_lose_nothing(self):
+        """Between `pipeline` and `joint` there are no labels or heads: the run ends with the same bits, without a warning."""
+        pipeline = ["strategy/kind=pipeline", "strategy/microbatches=4", "strategy/cuts=flops"]
+        summary, checkpoint = self.kept(*pipeline, "strategy/stages=2", ranks=2)
+        for ranks, other in ((1, ["strategy/kind=joint", "strategy/microbatches=4"]), (2, [*pipeline, "strategy/stages=4"])):
+            found, result = self.go_on(checkpoint, *other, ranks=ranks)
+            self.assertEqual(support.complaints(result), [])
+            self.assertEqual(found["parameters_hash"], summary["parameters_hash"])
+        _, result = self.go_on(checkpoint)  # sil, whose labels are new
+        self.assertIn("the stages have changed", result.stderr)
+
     def test_joined_stages_have_one_loss_scale(self):
         """Each had reached its own; gradients that cross a cut have the scale of the stage after it."""
         deck = ["run/precision=fp16", "training/batch=1", "run/steps=30", "strategy/input=free"]

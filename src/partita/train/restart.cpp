@@ -74,6 +74,25 @@ bool sameHeads(const Partition& before, const Partition& now) {
                     });
 }
 
+/// Do stages before the last learn from labels of their own, with heads? Cuts that gradients cross have
+/// neither.
+bool hasInnerLabels(const RunConfig& config, const Partition& partition) {
+  return !partition.cuts.empty() && !planOf(config.strategy).gradientsCross();
+}
+
+/// What the stages of the checkpoint had and those of this run do not have, or have anew.
+void reportStages(const Restart& restart, const Before& before, const RunConfig& deck,
+                  const Partition& partition) {
+  if (!hasInnerLabels(before.config, before.partition) && !hasInnerLabels(deck, partition)) return;
+  if (!restart.same_stages)
+    Log::warning("the stages have changed: parameters, optimiser and step carry over, labels do not; the "
+                 "optimisers of stages with new heads start from the beginning");
+  else if (!sameHeads(before.partition, partition))
+    Log::warning(
+        "the heads of stages have changed: their new parameters, and the optimisers of these stages, "
+        "start from the beginning");
+}
+
 /// If the number of steps per epoch has changed, the same fraction of the epoch.
 Position scaled(Position position, std::int64_t before, std::int64_t now) {
   if (before == now) return position;
@@ -122,13 +141,7 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
                  "beginning");
     return;
   }
-  if (!restart.same_stages)
-    Log::warning("the stages have changed: parameters, optimiser and step carry over, labels do not; the "
-                 "optimisers of stages with new heads start from the beginning");
-  else if (!sameHeads(before.partition, partition))
-    Log::warning(
-        "the heads of stages have changed: their new parameters, and the optimisers of these stages, "
-        "start from the beginning");
+  reportStages(restart, before, deck, partition);
   const bool draws_targets = planOf(deck.strategy).drawsTargets(deck.strategy) && !partition.cuts.empty();
   if (before.deck.run.seed != deck.run.seed && draws_targets)
     Log::warning("run/seed has changed, and with it the fixed labels that the stages have learned");

@@ -7,14 +7,17 @@
 #include "partita/comm/rank_places.hpp"
 #include "partita/comm/ring_time.hpp"
 #include "partita/comm/wait_times.hpp"
+#include "partita/core/region.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <sched.h>
+#include <thread>
 
 #include "pmpi.hpp"
 #include "small_run.hpp"
@@ -510,6 +513,26 @@ TEST_CASE("The time that a rank has waited is the sum over what it waited for", 
   const auto times = waitTimes();
   CHECK(times.at("one test") >= 0.02);
   CHECK(secondsWaited() - before == Approx(times.at("one test") + times.at("another test")));
+}
+
+TEST_CASE("A wait is a phase of its own, whichever phase it interrupts", "[comm]") {
+  const auto secondsOf = [](Phase phase) { return PhaseTimes::seconds()[static_cast<std::size_t>(phase)]; };
+  PhaseTimes::enable(true);
+  PhaseTimes::reset();
+  const auto start = Clock::now();
+  const double before = secondsWaited();
+  {
+    const Region region(ExecSpace(), "partita::test::send", Phase::communication);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    Waiting waiting({WaitedFor::Kind::any, "a test of phases"});
+    waiting.sleep(0.02);
+    waiting.over();
+  }
+  PhaseTimes::enable(false);
+  CHECK(secondsOf(Phase::waiting) == Approx(secondsWaited() - before));
+  CHECK(secondsOf(Phase::waiting) >= 0.02);
+  CHECK(secondsOf(Phase::communication) >= 0.005);
+  CHECK(secondsOf(Phase::waiting) + secondsOf(Phase::communication) <= secondsSince(start));
 }
 
 } // namespace partita::test::comm

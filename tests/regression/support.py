@@ -9,6 +9,7 @@ import csv
 import json
 import math
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -212,6 +213,11 @@ def train(folder, deck, *overrides, ranks=1, timeout=HANGS):
     if result.returncode != 0:
         raise AssertionError(f"train {deck} ended with {result.returncode}:\n{result.stdout}\n{result.stderr}")
     return {**summary_of(folder), "warnings": complaints(result)}
+
+
+def phases(result):
+    """Seconds of rank 0 by phase, as `run/timing` prints them."""
+    return {name: float(seconds) for name, seconds in re.findall(r"^  (\D+?) +([\d.]+) s ", result.stdout, re.M)}
 
 
 def summary_of(folder):

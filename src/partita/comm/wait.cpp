@@ -3,6 +3,7 @@
 #include "partita/comm/mpi.hpp"
 #include "partita/comm/wait_times.hpp"
 #include "partita/core/clock.hpp"
+#include "partita/core/region.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -64,12 +65,20 @@ UncountedWaits::~UncountedWaits() {
   wait_times = _before;
 }
 
+/// Counts the time since the last pause.
+void Waiting::count(Clock::time_point now) const {
+  const double seconds = secondsBetween(_last, now);
+  addWaitTime(_what.what, seconds);
+  PhaseTimes::add(Phase::waiting, seconds, _counted);
+}
+
 /// Returns the seconds of this wait so far.
 double Waiting::begin() {
   const auto now = Clock::now();
-  if (_start != Clock::time_point()) addWaitTime(_what.what, secondsBetween(_last, now));
+  if (_start != Clock::time_point()) count(now);
   if (_start == Clock::time_point() || now - _last > stopped_after) _start = now;
   _last = now;
+  _counted = PhaseTimes::counted();
   return secondsBetween(_start, now);
 }
 
@@ -96,7 +105,7 @@ void Waiting::pause() {
 }
 
 void Waiting::over() const {
-  if (_start != Clock::time_point()) addWaitTime(_what.what, secondsSince(_last));
+  if (_start != Clock::time_point()) count(Clock::now());
   if (_last - _start > std::chrono::seconds(1)) alive(); // this wait may have been reported
 }
 

@@ -47,10 +47,12 @@ class Waiting {
 
  private:
   double begin();
+  void count(Clock::time_point now) const;
   void sleepOnce(double waited, double seconds);
 
   WaitedFor _what;
   Clock::time_point _start{}, _last{}; ///< of the pauses; not set before the first
+  double _counted = 0.0;               ///< at the last pause: see PhaseTimes::add
 };
 
 /// Completes a request. Waits of the main thread for other ranks use this function or Waiting, except for

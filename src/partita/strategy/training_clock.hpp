@@ -2,6 +2,9 @@
 
 #include "partita/comm/wait_times.hpp"
 #include "partita/core/clock.hpp"
+#include "partita/core/region.hpp"
+
+#include <utility>
 
 namespace partita {
 
@@ -11,13 +14,15 @@ struct RunTimes {
   double evaluation = 0.0;
 };
 
-/// Measures RunTimes; runs while a strategy trains. Wait times count from its start.
+/// Measures RunTimes; runs while a strategy trains. Wait times count from its start, and the
+/// times of phases from the first one.
 class TrainingClock {
  public:
   explicit TrainingClock(const RunTimes& spent = {}) : _spent(spent) {}
 
   void start() {
     resetWaitTimes();
+    if (!std::exchange(_started, true)) PhaseTimes::reset();
     _running = true;
     _start = Clock::now();
   }
@@ -38,7 +43,7 @@ class TrainingClock {
 
  private:
   RunTimes _spent;
-  bool _running = false;
+  bool _running = false, _started = false;
   Clock::time_point _start;
 };
 

@@ -23,8 +23,8 @@ namespace partita {
 
 namespace {
 
-void printTimes() {
-  if (!PhaseTimes::enabled()) return;
+void printTimes(const RunConfig& config) {
+  if (!config.run.timing) return;
   const auto seconds = PhaseTimes::seconds();
   double total = 0.0;
   for (const double value : seconds) total += value;
@@ -37,11 +37,11 @@ void printTimes() {
 
 /// Trains everything that the deck asks for; returns false if the run was ended early.
 bool train(const ExecSpace& space, const RunContext& context) {
-  PhaseTimes::enable(context.config.run.timing);
-  PhaseTimes::reset();
+  PhaseTimes::enable(context.config.run.timing); // the clock of the training resets them
   MPI_Pcontrol(1); // lets an MPI profiler separate training from set-up and evaluation
   const bool done = rulesOf(context.config.strategy).make(context)->run(space);
   MPI_Pcontrol(0);
+  PhaseTimes::enable(false); // what follows is no part of the training
   return done;
 }
 
@@ -241,7 +241,7 @@ Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConf
   const bool kept = parts.control.finish();
   parts.mailbox.close();
   parts.monitor->pump();
-  printTimes();
+  printTimes(run.setup.config);
   if (!done) return ended(continued, endEarly(world, run, parts, directory, kept));
   const Summary summary = summaryOf(space, world, run, parts, banner, measured);
   return ended(continued, finish(world, summary, run, parts, directory));

@@ -142,9 +142,12 @@ def partition_section(run):
         [element("p", "The summary does not list the stages: it was written by an earlier version.", class_="quiet")]
     speedup = run.number("allowed_speedup")
     if speedup is not None and len(stages) > 1:
-        parts.append(element("p", "The cuts allow a speed-up of ",
+        shared, copies = int(run.number("grid.parts") or 1), int(run.number("grid.replicas") or 1)
+        parts.append(element("p", f"The cuts allow {'each replica ' if copies > 1 else ''}a speed-up of ",
                              number(speedup, lambda value: f"{value:.2f}", "allowed_speedup"),
-                             " over one rank if each stage has a rank and all train at once."))
+                             f" over {f'{shared} ranks that share all layers' if shared > 1 else 'one rank'}",
+                             " if each stage has a rank and all train at once."
+                             if run.summary.text("strategy") == "sil" else " with these microbatches."))
     if ranks:
         drawn = element("p", f"The first {MOST_RANKS} of {len(ranks)} ranks are drawn.", class_="quiet")
         parts += [memory_bars(run, planned, ranks), drawn if len(ranks) > MOST_RANKS else None,

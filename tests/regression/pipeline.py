@@ -1,6 +1,7 @@
 """strategy/kind = "pipeline" as a person runs it: the network of one rank on several, its trace, its messages."""
 
 import json
+import re
 import unittest
 
 import support
@@ -83,6 +84,23 @@ class Pipeline(support.RunTest):
         self.assertIn("# 8 microbatches of at most 5 samples, message-driven; activations kept by rank: 8 8 8 1",
                       result.stdout)
         self.assertIn("a speed-up of 2.74 over one rank; the slowest rank is busy 98 % of the time", result.stdout)
+
+    def test_the_speedup_is_that_of_a_replica(self):
+        """The summary has the number of the plan; copies of the pipeline, and parts of its stages, do not change it."""
+        deck = [self.deck, "strategy/kind=pipeline", "strategy/stages=2", "strategy/microbatches=2", "training/batch=32"]
+        said = {}
+        for replicas, parts in ((1, 1), (2, 1), (1, 2), (2, 2)):
+            result = run("train", *deck, f"strategy/replicas={replicas}", f"strategy/parts={parts}", "-n", "--ranks",
+                         2 * replicas * parts)
+            self.assertDone(result)
+            said[replicas, parts] = re.search("# the cuts allow (.*)a speed-up of ([0-9.]+) over (.*);", result.stdout).groups()
+        number = said[1, 1][1]
+        several = "2 ranks that share all layers"
+        self.assertEqual(said, {(1, 1): ("", number, "one rank"), (2, 1): ("each replica ", number, "one rank"),
+                                (1, 2): ("", number, several), (2, 2): ("each replica ", number, several)})
+        summary = train(self.folder / "run", *deck, "run/steps=2", ranks=2)
+        self.assertEqual(f"{summary['allowed_speedup']:.2f}", number)
+        self.assertLess(float(number), 1.5)  # two microbatches: a third of the time is the bubble
 
     def test_slow_links_change_nothing(self):
         expected = self.hash_of("quick", "strategy/kind=pipeline", "strategy/microbatches=3", ranks=2)

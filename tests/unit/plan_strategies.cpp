@@ -1,5 +1,6 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/plan/network_plan.hpp"
@@ -8,6 +9,7 @@
 
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 #include "support/catch.hpp"
 #include "support/source_directory.hpp"
@@ -124,6 +126,34 @@ TEST_CASE("A plan warns about keys that have no effect", "[plan]") {
         std::vector<std::string>{
             "run/trace has no effect: without strategy/recovery_epochs, 'sil' has no schedule to trace"});
   CHECK(warnings({"run/trace=2", "strategy/recovery_epochs=1"}).empty());
+}
+
+TEST_CASE("The speed-up that cuts allow is that of a replica, and includes the idle time of a pipeline",
+          "[plan]") {
+  const auto found = [](const std::string& kind, int ranks, std::vector<std::string> overrides) {
+    overrides.insert(overrides.begin(), {"strategy/kind=" + kind, "strategy/cuts=[2,3]"});
+    const RunConfig config = effective(deckWith(overrides));
+    const Partition partition = planPartition(config, planNetwork(config.network, {64}, 64), 64);
+    const GridPlan grid = planGrid(config.strategy, partition, ranks);
+    const StrategyPlan& plan = planOf(config.strategy);
+    std::string line;
+    for (const std::string& one : plan.notes(config, partition, grid, sizeof(float)).lines)
+      if (one.find("speed-up") != std::string::npos) line = one;
+    return std::make_tuple(plan.allowedSpeedup(config, partition, grid), partition.allowedSpeedup(), line);
+  };
+  const auto [piped, at_once, line] = found("pipeline", 3, {"strategy/microbatches=4"});
+  CHECK(piped < 0.8 * at_once);
+  CHECK(line.find(formatted("# the cuts allow a speed-up of %.2f over one rank; ", piped)) == 0);
+  const auto [replica, unused, copies] =
+      found("pipeline", 6, {"strategy/microbatches=4", "strategy/replicas=2"});
+  CHECK(replica == piped);
+  CHECK(copies.find(formatted("# the cuts allow each replica a speed-up of %.2f over one rank; ", piped)) ==
+        0);
+  const auto [sil, same, text] = found("sil", 6, {"strategy/replicas=2"});
+  CHECK(sil == same);
+  CHECK(text == formatted("# the cuts allow each replica a speed-up of %.2f over one rank if each rank has "
+                          "one stage and all train at once",
+                          sil));
 }
 
 TEST_CASE("The phases of a run are what its strategy makes of it", "[plan]") {

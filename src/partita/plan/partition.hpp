@@ -14,7 +14,8 @@ struct Partition {
   std::vector<Effort> local;
   Effort joint; ///< per sample: conventional training of the whole network
 
-  /// The speed-up that the cut allows: the effort of conventional training over that of the slowest stage.
+  /// The speed-up that the cut allows if all stages train at once: the effort of conventional training over
+  /// that of the slowest stage.
   double allowedSpeedup() const;
 };
 

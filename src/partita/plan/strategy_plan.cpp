@@ -1,5 +1,6 @@
 #include "partita/plan/strategy_plan.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 
 #include <algorithm>
@@ -42,10 +43,21 @@ std::int64_t StrategyPlan::extraTapeValues(const StagePlan&, const StrategySecti
   return 0;
 }
 
+double StrategyPlan::allowedSpeedup(const RunConfig&, const Partition& partition, const GridPlan&) const {
+  return partition.allowedSpeedup();
+}
+
 void StrategyPlan::setPhases(const StrategySection&, RunLength&) const {}
 
 std::vector<std::pair<std::string, std::string>> StrategyPlan::facts(const StrategySection&) const {
   return {};
+}
+
+std::string speedupText(double speedup, const GridPlan& grid) {
+  const std::string replica = grid.replicas > 1 ? "each replica " : "",
+                    over = grid.parts > 1 ? std::to_string(grid.parts) + " ranks that share all layers"
+                                          : "one rank";
+  return "# the cuts allow " + replica + "a speed-up of " + formatted("%.2f", speedup) + " over " + over;
 }
 
 RunConfig effective(RunConfig config) {

@@ -157,6 +157,10 @@ class StrategyPlan {
   /// What stages learn from, as text: a run can be continued with the same stages only if this is the same.
   virtual std::string course(const StrategySection& section) const = 0;
 
+  /// The largest speed-up of the stages of one replica over a single rank, or over as many ranks as share a
+  /// stage in parts: `allowed_speedup` in the summary, and the number of the banner. By default all stages
+  /// train at once, each on a rank.
+  virtual double allowedSpeedup(const RunConfig&, const Partition& partition, const GridPlan&) const;
   /// What the banner prints: the speed-up that the cuts allow, and advice. `real_bytes`: see DeviceKind.
   virtual PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid,
                           std::int64_t real_bytes) const = 0;
@@ -171,6 +175,9 @@ const StrategyPlan& planOf(StrategyKind kind);
 inline const StrategyPlan& planOf(const StrategySection& section) {
   return planOf(section.kind);
 }
+
+/// "# the cuts allow a speed-up of 2.60 over one rank", for each replica of the grid.
+std::string speedupText(double speedup, const GridPlan& grid);
 
 inline JoinedForm joinedForm(const StrategySection& section) {
   return planOf(section).joinedForm(section);

@@ -193,7 +193,7 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("parameters", countAll(partition));
   json.add("parameters_hash", summary.parameters_hash);
   json.add("grid", gridObject(grid));
-  json.add("allowed_speedup", partition.allowedSpeedup());
+  json.add("allowed_speedup", planOf(deck.strategy).allowedSpeedup(deck, partition, grid.plan()));
   json.add("partition", partitionList(deck, partition, grid));
   for (const TrafficCounter& counter : traffic_counters) json.add(counter.name, counters.sent.*counter.value);
   json.add("peak_device_bytes", counters.device);

@@ -49,6 +49,10 @@ StepEffort stepEffort(const Partition& partition, const GridPlan& grid, double m
   return effort;
 }
 
+std::int64_t microbatchCount(const RunConfig& config, const GridPlan& grid) {
+  return microbatchesOf(config.strategy, largestShare(config.training.batch, grid.replicas));
+}
+
 } // namespace
 
 void PipelinePlan::checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
@@ -56,19 +60,24 @@ void PipelinePlan::checkStages(const StrategySection& section, const std::vector
   checkParts(section, stages);
 }
 
+double PipelinePlan::allowedSpeedup(const RunConfig& config, const Partition& partition,
+                                    const GridPlan& grid) const {
+  const auto microbatches = static_cast<double>(microbatchCount(config, grid));
+  return microbatches * partition.joint.total() / stepEffort(partition, grid, microbatches).step;
+}
+
 PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partition, const GridPlan& grid,
                               std::int64_t real_bytes) const {
   const std::int64_t share = largestShare(config.training.batch, grid.replicas),
-                     count = microbatchesOf(config.strategy, share);
+                     count = microbatchCount(config, grid);
   PlanNotes notes;
   notes.lines = trafficNotes(config, partition, grid, real_bytes);
   if (count > 1 || grid.groups > 1) notes.lines.push_back(microbatchText(config.strategy, share, grid));
   if (grid.groups == 1) return notes;
-  const auto microbatches = static_cast<double>(count);
-  const StepEffort effort = stepEffort(partition, grid, microbatches);
-  notes.lines.push_back(formatted(
-      "# the cuts allow a speed-up of %.2f over one rank; the slowest rank is busy %.0f %% of the time",
-      microbatches * partition.joint.total() / effort.step, 100.0 * effort.slowest / effort.step));
+  const StepEffort effort = stepEffort(partition, grid, static_cast<double>(count));
+  notes.lines.push_back(
+      speedupText(allowedSpeedup(config, partition, grid), grid) +
+      formatted("; the slowest rank is busy %.0f %% of the time", 100.0 * effort.slowest / effort.step));
   return notes;
 }
 

@@ -30,6 +30,10 @@ class PipelinePlan : public StrategyPlan {
 
   std::string course(const StrategySection&) const override { return "gradients of the whole network"; }
 
+  /// With these microbatches.
+  double allowedSpeedup(const RunConfig& config, const Partition& partition,
+                        const GridPlan& grid) const override;
+
   PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid,
                   std::int64_t real_bytes) const override;
 };

@@ -327,9 +327,8 @@ class SilPlan final : public StrategyPlan {
       notes.warnings.emplace_back("run/trace has no effect: without strategy/recovery_epochs, 'sil' has no "
                                   "schedule to trace");
     if (grid.stages == 1) return notes;
-    notes.lines.push_back(formatted(
-        "# the cuts allow a speed-up of %.2f over one rank if each rank has one stage and all train at once",
-        partition.allowedSpeedup()));
+    notes.lines.push_back(speedupText(allowedSpeedup(config, partition, grid), grid) +
+                          " if each rank has one stage and all train at once");
     const SilSection& sil = config.strategy.sil;
     notes.lines.push_back(labelNote(sil, partition));
     if (sil.transport > 0.0 && !hasResidual(partition))

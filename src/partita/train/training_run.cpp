@@ -114,7 +114,9 @@ struct TrainingParts {
                      continued.checkpoints, MpiEnvironment::threadsMayCall()),
         control(run.setup.grid, run.setup.config, run.length, run.restart, directory, checkpointer, mailbox,
                 time_limit) {
-    if (run.setup.config.run.trace > 0) trace = std::make_unique<ScheduleTrace>(run.setup.grid);
+    const RunConfig& config = run.setup.config;
+    if (config.run.trace > 0 && planOf(config.strategy).usesMicrobatches(config.strategy))
+      trace = std::make_unique<ScheduleTrace>(run.setup.grid);
   }
 
   Mailbox mailbox;

@@ -2,6 +2,7 @@
 
 #include "partita/comm/wait_times.hpp"
 #include "partita/core/error.hpp"
+#include "partita/core/region.hpp"
 #include "partita/plan/run_length.hpp"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ void PipelineEngine::runBatch(const ExecSpace& space) {
   _progress = {};
   while (_progress.backwards < _microbatches) {
     alive();
-    const PassKind operation = waitForNext();
+    const PassKind operation = waitForNext(space);
     delayAtRandom();
     if (operation == PassKind::forward) {
       forward(space);
@@ -62,7 +63,8 @@ void PipelineEngine::finish() {
 
 /// At most one operation queues behind the one that runs, and the rank waits for others only once its device
 /// has nothing to do.
-PassKind PipelineEngine::waitForNext() {
+PassKind PipelineEngine::waitForNext(const ExecSpace& space) {
+  const Region region(space, "partita::PipelineEngine::next", Phase::communication);
   PassKind operation = next();
   while (!_before.reached() || (operation == PassKind::none && !_last.reached())) {
     pollBriefly();

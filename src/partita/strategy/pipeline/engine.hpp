@@ -40,7 +40,7 @@ class PipelineEngine {
   const ScheduleRule& rule() const { return _rule; }
 
  private:
-  PassKind waitForNext();
+  PassKind waitForNext(const ExecSpace& space);
   PassKind next();
   WaitedFor awaited() const;
   void forward(const ExecSpace& space);

@@ -136,16 +136,16 @@ _partita_options() {
   case $1 in
     '') echo '-h --help --version' ;;
     'train') echo '-d --directory -r --restart --replay --overwrite -t --time-limit -n --dry-run --ranks -h --help' ;;
-    'evaluate') echo '--predictions --stages -h --help' ;;
-    'export') echo '-o --output --stages -h --help' ;;
+    'evaluate') echo '--predictions --overwrite --stages -h --help' ;;
+    'export') echo '-o --output --overwrite --stages -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;
-    'plan calibrate') echo '--from -o --output --noise --quick -h --help' ;;
-    'plan predict') echo '--cluster --ranks --strategy --stages --parts --mode --scaling --json -h --help' ;;
-    'plan deck') echo '--cluster --ranks -o --output --allow-local --json -h --help' ;;
-    'plan schedule') echo '--time-limit --engine --cache --json -h --help' ;;
-    'plan place') echo '--brute-force -o --output --cluster --ranks --json -h --help' ;;
-    'plan search') echo '--state --json -h --help' ;;
-    'bench') echo '--json --only --quick -h --help' ;;
+    'plan calibrate') echo '--from -o --output --overwrite --noise --quick -h --help' ;;
+    'plan predict') echo '--cluster --ranks --strategy --stages --parts --mode --scaling --json --overwrite -h --help' ;;
+    'plan deck') echo '--cluster --ranks -o --output --allow-local --json --overwrite -h --help' ;;
+    'plan schedule') echo '--time-limit --engine --cache --json --overwrite -h --help' ;;
+    'plan place') echo '--brute-force -o --output --cluster --ranks --json --overwrite -h --help' ;;
+    'plan search') echo '--state --json --overwrite -h --help' ;;
+    'bench') echo '--json --overwrite --only --quick -h --help' ;;
   esac
 }
 

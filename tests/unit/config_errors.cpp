@@ -368,7 +368,7 @@ TEST_CASE("A table in braces with a line break is explained", "[config]") {
     REQUIRE(errors.size() == 1);
     CHECK_THAT(errors.front(), ContainsSubstring("deck.toml:3:") && ContainsSubstring(rule));
   }
-  for (const std::string& other :
+  for (const std::string other :
        {"layers = \n3", "layers = [{type = \"dense\"]", "layers = [{type = \"dense\"} = ]"})
     CHECK(errorsOf("[network]\n" + other).front().find(rule) == std::string::npos);
 }

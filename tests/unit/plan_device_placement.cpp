@@ -112,7 +112,7 @@ PlacementTask longChain(int layers) {
 }
 
 /// Equal layers, of which the first stands for an embedding.
-LayerGraph equalChain(std::int64_t tensor_degree, int layers) {
+LayerGraph equalChain(int tensor_degree, int layers) {
   LayerGraph graph{tensor_degree, {}, {}};
   for (int i = 0; i < layers; ++i) {
     graph.layers.push_back({i - 1, 3, 2, 1.0, 2.0, tensor_degree > 1});

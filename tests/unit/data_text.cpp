@@ -99,6 +99,17 @@ TEST_CASE("Byte pairs merge in the order of the vocabulary", "[data]") {
   CHECK(sets.test.labels.size() == 2 * sets.test.size());
 }
 
+TEST_CASE("The first token beyond the bytes fits into no byte", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = textSection(folder, "aaaa", "aaaa");
+  section.sequence = 1;
+  section.vocabulary = "pairs.txt";
+  folder.write("pairs.txt", "97 97\n");
+  const DataSets sets = loadData(section, 1, Need::everything);
+  CHECK(sets.classes == 257);
+  CHECK(rawRow(sets.train.features, 0) == std::vector<float>{256});
+}
+
 TEST_CASE("The quick way to merge is the plain one", "[data]") {
   const std::vector<std::pair<int, int>> pairs{{97, 98},  {98, 97},  {256, 256}, {97, 97},   {257, 258},
                                                {259, 97}, {258, 98}, {98, 98},   {263, 263}, {260, 256}};

@@ -205,6 +205,30 @@ TEST_CASE("A file whose values are not finite is not left behind", "[io]") {
   }
 }
 
+TEST_CASE("Another character in the deck of a file is damage", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("p.h5");
+  write(makeModel(1, 1), path);
+  std::string bytes = folder.read("p.h5");
+  const std::size_t place = bytes.find("# the deck");
+  REQUIRE(place != std::string::npos);
+  bytes.replace(place, 10, "# the neck");
+  folder.write("p.h5", bytes);
+  CHECK_THROWS_AS(RunFile(path).facts(), DamagedFile);
+  CHECK(messageOf([&] { RunFile(path).facts(); }) == path + ": the deck in this file is damaged");
+}
+
+TEST_CASE("A file whose writing was interrupted is incomplete", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("p.h5");
+  write(makeModel(1, 1), path);
+  {
+    const Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    changeAttribute(file.get(), "complete", 0, path);
+  }
+  CHECK(messageOf([&] { RunFile{path}; }) == path + ": is incomplete, because writing it was interrupted");
+}
+
 TEST_CASE("Damage is noticed wherever it is", "[io]") {
   const ScratchFolder folder;
   const SmallModel model = makeModel(2, 1);

@@ -133,7 +133,8 @@ TEST_CASE("HDF5 features keep their shape, bytes stay bytes, doubles become floa
 TEST_CASE("An evaluation reads the training file of HDF5 data if that has the test samples", "[data]") {
   const ScratchFolder folder;
   DataSection section = sectionOf(folder);
-  const TrainedInput trained{3, {1, 2, 3}, {0.0F}, {1.0F}, {}};
+  section.standardise = Standardise::scalar;
+  const TrainedInput trained{3, {1, 2, 3}, {4.0F}, {0.5F}, {}};
   const auto load = [&] { return loadData(section, 1, Need::everything, &trained); };
   CHECK(load().train.size() == 0);
   std::filesystem::rename(folder.path("train.h5"), folder.path("moved.h5"));
@@ -143,6 +144,8 @@ TEST_CASE("An evaluation reads the training file of HDF5 data if that has the te
   CHECK_THAT(messageOf(load), ContainsSubstring("train.h5: no such file"));
   std::filesystem::rename(folder.path("moved.h5"), folder.path("train.h5"));
   CHECK(load().test.features.rows() == 3);
+  CHECK(load().shift == trained.shift);
+  CHECK(load().scale == trained.scale);
 }
 
 TEST_CASE("A test file without labels is accepted only where outputs alone are of use", "[data]") {

@@ -229,6 +229,15 @@ TEST_CASE("An evaluation reads no training files if there is a test set", "[data
   CHECK_THAT(messageFor(section), ContainsSubstring("no such file"));
 }
 
+TEST_CASE("Samples of a trained network are standardised as in its training", "[data]") {
+  const ScratchFolder folder;
+  const TrainedInput trained{5, {1, 1, 2}, {3.0F}, {0.5F}, {}};
+  const DataSets sets = loadData(idxSection(folder), 1, Need::everything, &trained);
+  CHECK(sets.shift == trained.shift);
+  CHECK(sets.scale == trained.scale);
+  CHECK(standardisedRow(sets, sets.test.features, 3) == std::vector<float>{1.5F, 2.0F});
+}
+
 TEST_CASE("Labels alone read no image, but check the counts", "[data]") {
   const ScratchFolder folder;
   const DataSection section = idxSection(folder);

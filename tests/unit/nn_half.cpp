@@ -313,6 +313,21 @@ TEST_CASE("The gradients of a convolution over no rows are zero", "[half]") {
   }
 }
 
+TEST_CASE("Parameters that are set from a place on are rounded from there", "[half]") {
+  constexpr std::int64_t begin = 16, count = 40;
+  for (const Precision precision : halves) {
+    const std::vector<StagePlan> plans = plansOf(cases(false).front(), precision);
+    Stage stage = std::move(stagesOf(plans, precision).front());
+    Values expected = stored(stage.trained().parameters);
+    const Matrix values = matrixOf(1, count, normals(count, 4));
+    stage.setParameters(space, begin, Vector(values.data(), count));
+    roundTo(space, precision, values);
+    const Values rounded = valuesOf(values);
+    std::copy(rounded.begin(), rounded.end(), expected.begin() + begin);
+    CHECK(stored(stage.trained().parameters) == expected);
+  }
+}
+
 TEST_CASE("A stage's activations and parameters have the same precision", "[half]") {
   const StagePlan plan = plansOf(cases(false).front(), Precision::bf16).front();
   CHECK_THROWS_AS(Stage(plan, Stage::initialValues(plan, 1), rows, {Precision::fp16, {}}), InternalError);

@@ -12,6 +12,7 @@
 #include "shared_folder.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/matrices.hpp"
 #include "support/some_progress.hpp"
 
 namespace partita::test::shared_run_file {
@@ -21,23 +22,37 @@ namespace {
 namespace fs = std::filesystem;
 
 /// As many replicas of two stages as the ranks allow.
-SmallRun makeRun(int seed) {
-  return {everyone(), smallDeck({"strategy/kind=pipeline", "strategy/stages=2", "strategy/replicas=0",
-                                 "run/seed=" + std::to_string(seed)})};
+SmallRun makeRun(int seed, const Overrides& more = {}) {
+  return {everyone(), smallDeck(Overrides{"strategy/kind=pipeline", "strategy/stages=2",
+                                          "strategy/replicas=0", "run/seed=" + std::to_string(seed)} +
+                                more)};
 }
 
-/// Writes the parameters of a run. Collective.
-void write(const SmallRun& run, const std::string& path, const std::optional<RunProgress>& progress = {}) {
+/// Writes the parameters of a run, those of `copies` replicas, and the statistics of the first one.
+/// Collective.
+void write(const SmallRun& run, const std::string& path, const std::optional<RunProgress>& progress = {},
+           int copies = 1) {
   RunFileContent content;
   content.facts = {"# a deck\n", 10, {4, 3}, {0.25F}, {4.0F}, {7, 9}, {{"version", "1"}, {"host", "here"}},
                    {0.75, 0.25}};
   content.progress = progress;
-  content.tensors = networkTensors(run.partition, parameters_kind);
+  content.tensors = networkTensors(run.partition, statistics_kind);
+  for (int replica = 0; replica < copies; ++replica) {
+    for (TensorRecord& tensor : networkTensors(run.partition, parameters_kind)) {
+      tensor.kind = kindOfReplica(parameters_kind, replica);
+      content.tensors.push_back(std::move(tensor));
+    }
+  }
   content.parts.assign(content.tensors.size(), {});
-  std::vector<std::vector<Real>> copies;
+  const int own = run.grid.replica();
+  std::vector<std::vector<Real>> values;
   for (const auto& local : run.stages) {
-    copies.push_back(local->stage.masters().values(ExecSpace()));
-    if (run.grid.replica() == 0) placeValues(content, parameters_kind, local->stage, copies.back().data());
+    const auto place = [&](const std::string& kind, const StoredVector& from) {
+      values.push_back(from.values(ExecSpace()));
+      placeValues(content, kind, local->stage, values.back().data());
+    };
+    if (own < copies) place(kindOfReplica(parameters_kind, own), local->stage.masters());
+    if (own == 0) place(statistics_kind, StoredVector(local->stage.statistics()));
   }
   writeRunFile(everyone(), path, content, 0);
 }
@@ -143,6 +158,26 @@ TEST_CASE("Replicas with values of their own open a file each", "[io]") {
   CHECK(openFiles() - before == (run.grid.ownsStages() ? 1 : 0));
   readParameters(file, stagesOf(run));
   CHECK(run.ownParameters() == written.ownParameters());
+  everyone().barrier(); // the folder vanishes
+}
+
+TEST_CASE("Statistics come back from a file, and to each replica parameters of its own", "[io]") {
+  const Overrides norms{"strategy/stages=1", "network/layers=[{type='dense',units=9},{type='batch-norm'},"
+                                             "{type='dense'}]"};
+  const SharedFolder folder;
+  const std::string path = folder.file("file.h5");
+  const SmallRun written = makeRun(1, norms), run = makeRun(2, norms);
+  Stage &from = written.stages.front()->stage, &to = run.stages.front()->stage;
+  std::vector<Real> values = written.ownParameters();
+  for (Real& value : values) value *= static_cast<Real>(2 + everyone().rank());
+  from.setParameters(ExecSpace(), values.data());
+  assign(from.statistics(), normals(18, 5));
+  write(written, path, {}, everyone().size());
+  SharedRunFile file(everyone(), path);
+  file.open(nullptr, run.grid.ownsStages());
+  readParameters(file, stagesOf(run), run.grid.replica());
+  CHECK(run.ownParameters() == values);
+  CHECK(valuesOf(to.statistics()) == valuesOf(from.statistics()));
   everyone().barrier(); // the folder vanishes
 }
 

@@ -268,6 +268,12 @@ TEST_CASE("Parts of stages that learn from labels learn what one rank per stage 
   });
 }
 
+TEST_CASE("Parts weigh what residual layers add like one rank", "[parts][sil]") {
+  const Overrides alike{"strategy/kind=sil", "strategy/stages=1", "strategy/transport=0.5"};
+  checkParts(nets()[1], 2, {"strategy/split=spatial", "strategy/parts=2"}, alike);
+  checkParts(nets()[4], 2, {"strategy/split=grid", "strategy/parts=2"}, alike);
+}
+
 TEST_CASE("Stages that learn from labels send what the plan says", "[parts][sil][traffic]") {
   if (everyone().size() != 4) return;
   forEachDivision([](const Net& net, const std::string& split) {

@@ -88,6 +88,8 @@ class MadeUp {
     return all.front()->optimiser().steps() == taken;
   }
   double scale() const { return updaters.front()->lossScale().value; }
+  /// Samples in the score of the last stage.
+  double scored() const { return updaters.back()->local().score.peek(ExecSpace()).rows; }
 
   std::vector<std::unique_ptr<StageUpdater>> updaters;
 
@@ -100,7 +102,10 @@ class MadeUp {
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<Real>(std::sin(static_cast<double>(i + 11 * ++_count)));
     fill(in.values(), values);
-    local.stage.forward(ExecSpace(), Pass(), in, local.tape);
+    const TypedMatrix out = local.stage.forward(ExecSpace(), Pass(), in, local.tape);
+    if (local.stage.plan().last())
+      local.loss->evaluate(ExecSpace(), out, {Labels("partita::test::labels", 4), Matrix()}, Real(1),
+                           Matrix(), local.score);
   }
   static Overrides with(Overrides deck, int stages, int replicas) {
     deck.push_back("strategy/stages=" + std::to_string(stages));
@@ -244,6 +249,14 @@ TEST_CASE("An overflow anywhere leaves the step out everywhere, and halves the s
       }
     }
   }
+}
+
+TEST_CASE("A finite loss counts, although its gradient overflows", "[mixed]") {
+  MadeUp run(1, everyone().size(), {"run/precision=fp16"});
+  CHECK_FALSE(run.step(100.0, false));
+  CHECK(run.scored() == 4);
+  CHECK(run.step(100.0, true));
+  CHECK(run.scored() == 8);
 }
 
 TEST_CASE("Sums that overflow between replicas are noticed, too", "[mixed]") {

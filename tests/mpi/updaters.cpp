@@ -42,7 +42,34 @@ class LateWatch : public StepControl {
   std::vector<Real> _values;
 };
 
+/// Finishes updates when an evaluation begins, and counts those that changed parameters.
+class EvaluationWatch : public StepControl {
+ public:
+  explicit EvaluationWatch(const SmallRun& run) : _run(run) {}
+  void begin(StageUpdater& updater) override { _updater = &updater; }
+  void evaluates() override {
+    const std::vector<Real> before = _run.ownParameters();
+    _updater->finishUpdate(ExecSpace());
+    late += _run.ownParameters() == before ? 0 : 1;
+    ++count;
+  }
+  int late = 0, count = 0;
+
+ private:
+  const SmallRun& _run;
+  StageUpdater* _updater = nullptr;
+};
+
 } // namespace
+
+TEST_CASE("Updates are finished before an evaluation, whose time does not count", "[updaters]") {
+  SmallRun run(everyone(), smallDeck({"strategy/kind=joint", "strategy/replicas=0", "strategy/bucket_kib=1",
+                                      "run/evaluate_every=1"}));
+  EvaluationWatch watch(run);
+  run.train(watch);
+  CHECK(watch.late == 0);
+  CHECK(watch.count == 2);
+}
 
 TEST_CASE("Parameters of replicas change when the next forward pass wants them, or before", "[updaters]") {
   const int ranks = everyone().size(), steps = 21, reports = 3;

@@ -144,6 +144,37 @@ TEST_CASE("The gradients of microbatches add up to that of the batch", "[pipelin
   for (const int count : {2, 3, 7}) CHECK(distance(trained(count)) < 1e-4 * distance(start));
 }
 
+TEST_CASE("A recovery leaves learned labels as they are", "[pipeline][sil]") {
+  const auto headsAndOthers = [](const char* recovery) {
+    SmallRun run(groupOf(1), smallDeck({"strategy/labels=learned", "run/epochs=1", "optimiser/kind=adamw",
+                                        "optimiser/weight_decay=0.1", recovery}));
+    run.train();
+    std::vector<Real> heads, others;
+    for (const auto& local : run.stages) {
+      const std::vector<Real> all = local->stage.masters().values(ExecSpace());
+      const auto head = all.begin() + local->stage.ownParameters();
+      heads.insert(heads.end(), head, all.end());
+      others.insert(others.end(), all.begin(), head);
+    }
+    return std::pair(heads, others);
+  };
+  const auto before = headsAndOthers("strategy/recovery_epochs=0"),
+             after = headsAndOthers("strategy/recovery_epochs=1");
+  CHECK_FALSE(before.first.empty());
+  CHECK(after.first == before.first);
+  CHECK(after.second != before.second);
+}
+
+TEST_CASE("A recovery goes on where training has ended: with other samples and random numbers",
+          "[pipeline][sil]") {
+  const Overrides deck{"optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/schedule=constant",
+                       "network/layers=[{type='dense',units=32,activation='relu'},{type='dropout'},"
+                       "{type='dense'}]"};
+  const std::string expected = serialHash(deck + Overrides{"run/epochs=2"});
+  CHECK(trainedHash(1, deck + Overrides{"strategy/stages=1", "run/epochs=1", "strategy/recovery_epochs=1",
+                                        "strategy/recovery_rate=1"}) == expected);
+}
+
 TEST_CASE("Live activations stay within the limit, and use it", "[pipeline]") {
   constexpr std::int64_t count = 8;
   const Communicator& world = everyone();

@@ -169,6 +169,15 @@ TEST_CASE("Fractions of the training set are those of the whole one", "[data]") 
   CHECK(sets.test.size() == 3);
   CHECK(sets.validation.size() == 3);
   CHECK(sets.train.size() == 4);
+  section.test_fraction = 0.0;
+  const DataSets validation = loadData(section, 1, Need::everything);
+  REQUIRE(validation.validation.size() == 3);
+  std::set<float> tested, validated; // drawn independently
+  for (std::size_t i = 0; i < 3; ++i) {
+    tested.insert(rawRow(sets.test.features, i).front());
+    validated.insert(rawRow(validation.validation.features, i).front());
+  }
+  CHECK(tested != validated);
 }
 
 TEST_CASE("A fraction that a double stores a little too small holds out the samples it means", "[data]") {

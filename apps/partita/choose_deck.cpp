@@ -135,8 +135,8 @@ void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>&
 JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>& local,
                   const Cluster& cluster) {
   JsonObject object;
-  object.add("cluster", cluster.name);
   object.add("chosen", jsonOf(choices.front().prediction));
+  object.add("cluster", cluster.name);
   object.add("microbatches", choices.front().prediction.microbatches);
   object.add("may_change_accuracy", mayChangeAccuracy(choices.front().prediction.strategy));
   if (choices.size() > 1) object.add("second", jsonOf(choices[1].prediction));

@@ -125,7 +125,7 @@ class Inputs(support.RunTest):
                 target = self.run_directory / name
                 for path in (self.run_directory, self.run_directory / "parameters.h5"):
                     self.assertSpared(run("evaluate", path, "--predictions", target), before, target)
-        self.assertWorked(run("evaluate", self.run_directory, "--predictions", mine))
+        self.assertWorked(run("evaluate", self.run_directory, "--predictions", mine, "--overwrite"))
 
     def test_all_that_a_calibration_reads(self):
         data, overrides = self.libsvm()
@@ -336,7 +336,8 @@ class Evaluations(support.RunTest):
               "data/test_file=train.svm", "data/classes=0", "data/samples=0", "data/test_samples=0", "data/test_fraction=0",
               "training/batch=10", NETWORK, "strategy/kind=joint")
         for ranks in (1, 2):
-            result = run("evaluate", folder, "data/test_file=huge.svm", "run/precision=fp16", "--predictions", kept, ranks=ranks)
+            result = run("evaluate", folder, "data/test_file=huge.svm", "run/precision=fp16", "--predictions", kept, "--overwrite",
+                         ranks=ranks)
             self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
             self.assertIn("its accuracy says nothing", result.stderr)
             self.assertEqual(kept.read_text(), "of an earlier evaluation")

@@ -71,13 +71,35 @@ class WorkerForecasts(support.RunTest):
                      "strategy/rule=fixed", "data/samples=60000")
         self.assertDone(result)
         self.assertRegex(result.stdout, r"rank 1, replica +64 +0\.0")
-        self.assertRegex(result.stdout, r"predicted [0-9.e+]+ examples/s, [0-9.e+-]+ s per epoch, staleness [0-9.]+")
+        self.assertRegex(result.stdout, r"this run: predicted [0-9.e+]+ examples/s, [0-9.e+-]+ s per epoch, staleness [0-9.]+")
         self.assertIn("rank 2, replica alone, batches of 64", result.stdout)
         self.assertNotIn("assumed equal", result.stdout)
         self.assertIn("assumed equal", run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 3).stdout)
         table = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 2, "--strategy", "data")
         self.assertDone(table)
         self.assertIn("data ", table.stdout)
+
+    def test_the_advice(self):
+        """Every way has its best batches, whatever the rule of the deck, and the changes give what they say."""
+        cluster = self.write("cluster.toml", LINK + "".join(
+            WORKER.format(rank, 10000).replace("1e-5", "0.01") for rank in (1, 2)))
+        task = ("--ranks", 3, "--cluster", cluster, "data/samples=20000")
+        for rule in ("adaptive", "fixed", "synchronous"):
+            with self.subTest(rule=rule):
+                found, = self.predict(*task, f"strategy/rule={rule}", "strategy/rate_cap=8")
+                self.assertEqual(found["better"], "asynchronous")
+                ways = found["ways"]
+                self.assertEqual(ways["asynchronous"]["batches"], [512, 512])
+                self.assertEqual(ways["asynchronous"]["rate_change"], 8)
+                self.assertGreater(ways["asynchronous"]["progress"], 1.1 * ways["synchronous"]["progress"])
+                for way in (ways["asynchronous"], ways["synchronous"]):
+                    self.assertIn("strategy/rate_cap=1", " ".join(way["changes"]))
+                    changed, = self.predict(*task, f"strategy/rule={rule}", *way["changes"])
+                    self.assertAlmostEqual(changed["examples_per_second"] / way["examples_per_second"], 1, delta=0.02)
+        told = run("plan", "predict", self.deck, *HOGBATCH, *task, "strategy/rate_cap=8").stdout
+        self.assertRegex(told, "better than this run by 1[01][0-9] %: asynchronous, batches of 512, 512")
+        self.assertIn("with strategy/rule=fixed training/batch=512 strategy/rate_cap=1, "
+                      "optimiser/learning_rate times 8\n", told)
 
     def test_options_of_other_strategies(self):
         for option in (("--stages", 2), ("--parts", 2), ("--scaling", "weak")):
@@ -97,7 +119,7 @@ class WorkerForecasts(support.RunTest):
         keys = (*HOGBATCH, f"run/cluster={cluster}")
         dry = run("train", self.deck, *keys, "-n", "--ranks", 3)
         self.assertDone(dry)
-        self.assertRegex(dry.stdout, r"# predicted 3\.7\d+e\+04 examples/s")
+        self.assertRegex(dry.stdout, r"# this run: predicted 3\.7\d+e\+04 examples/s")
         self.assertNotIn("assumed equal", dry.stdout)
         folder = self.folder / "run"
         result = run("train", self.deck, *keys, "-d", folder, ranks=3)

@@ -110,6 +110,19 @@ WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& 
   return mix;
 }
 
+WorkerMix mixWithinBounds(RunConfig config, std::int64_t ranks, const MixTask& task, const Cluster& cluster) {
+  HogbatchSection& section = config.strategy.hogbatch;
+  if (section.rule == WorkerRule::synchronous) section.rule = WorkerRule::fixed;
+  WorkerMix mix = workerMix(config, ranks, task, cluster);
+  for (WorkerGroup& group : mix.groups) {
+    const HogbatchSection::Bounds bounds =
+        section.bounds(group.role == WorkerRole::shared, config.training.batch);
+    group.lower = std::min(bounds.lower, group.start);
+    group.upper = std::max(bounds.upper, group.start);
+  }
+  return mix;
+}
+
 bool knowsWorkers(std::int64_t ranks, const MixTask& task, const Cluster& cluster) {
   for (std::int64_t rank = 1; rank < ranks; ++rank)
     if (cluster.worker(task.deck, task.parameters, rank) == nullptr) return false;

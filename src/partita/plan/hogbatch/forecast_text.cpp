@@ -61,7 +61,54 @@ std::string wayLine(const WorkerMix& mix, const HogbatchForecast& forecast, Work
          " times the progress of this run";
 }
 
+/// "with strategy/rule=synchronous training/batch=512, optimiser/learning_rate times 8, without rank 2".
+std::string changeLine(const WorkerMix& mix, const UseForecast& way, WorkerUse use) {
+  std::vector<std::string> parts, idle;
+  if (const auto changes = deckChangesFor(mix, way); !changes.empty()) parts.push_back(joined(changes, " "));
+  if (const double rate = rateChangeFor(mix, way); rate != 1.0)
+    parts.push_back("optimiser/learning_rate times " + formatted("%.4g", rate));
+  for (std::size_t i = 0; i < way.batches.size(); ++i)
+    if (way.batches[i] == 0.0) idle.push_back(mix.workers[i].name);
+  if (!idle.empty() && !way.own)
+    parts.push_back(use == WorkerUse::alone ? "no other worker" : "without " + joined(idle, " and "));
+  return parts.empty() ? "    as in this run" : "    with " + joined(parts, ", ");
+}
+
+std::int64_t sharedWorkers(const WorkerMix& mix, const UseForecast* of_way) {
+  std::int64_t shared = 0;
+  for (std::size_t i = 0; i < mix.workers.size(); ++i) {
+    const bool works = of_way == nullptr || of_way->batches[i] > 0.0;
+    shared += works && mix.groups[mix.workers[i].group].role == WorkerRole::shared ? 1 : 0;
+  }
+  return shared;
+}
+
 } // namespace
+
+double rateChangeFor(const WorkerMix& mix, const UseForecast& way) {
+  return way.own || !(mix.rate.reference > 0.0) ? 1.0 : static_cast<double>(way.batch) / mix.rate.reference;
+}
+
+std::vector<std::string> deckChangesFor(const WorkerMix& mix, const UseForecast& way) {
+  std::vector<std::string> changes;
+  if (way.own) return changes;
+  const bool in_step = way.rule == WorkerRule::synchronous;
+  if (way.rule != mix.rules.rule) changes.push_back("strategy/rule=" + nameOf(way.rule));
+  if (in_step && mix.staleness.rule != StalenessRule::none) changes.emplace_back("strategy/staleness=none");
+  if (!way.speeds.empty())
+    changes.push_back("strategy/speeds=[" + joined(way.speeds, ",") + "]");
+  else if (!mix.speeds.empty())
+    changes.emplace_back("strategy/speeds=[]");
+  const std::int64_t shared = sharedWorkers(mix, &way);
+  if (shared != sharedWorkers(mix, nullptr))
+    changes.push_back("strategy/shared_workers=" + std::to_string(shared));
+  const double rate = rateChangeFor(mix, way);
+  if (rate != 1.0) changes.push_back("training/batch=" + std::to_string(way.batch));
+  if (rate != 1.0 && mix.rate.cap > 0.0)
+    changes.push_back("strategy/rate_cap=" + formatted("%.4g", mix.rate.cap / rate));
+  if (way.batch_shared > 0) changes.push_back("strategy/batch_shared=" + std::to_string(way.batch_shared));
+  return changes;
+}
 
 std::vector<std::string> forecastLines(const WorkerMix& mix, const HogbatchForecast& forecast) {
   const Course& course = forecast.course;
@@ -70,14 +117,17 @@ std::vector<std::string> forecastLines(const WorkerMix& mix, const HogbatchForec
       tableLine({"worker", "batch", "updates", "examples", "examples/s", "busy", "staleness, max"})};
   for (std::size_t i = 0; i < mix.workers.size(); ++i)
     lines.push_back(workerLine(mix.workers[i], course, course.workers[i], use.shares[i]));
-  lines.push_back("predicted " + formatted("%.4g", use.examples_per_second) + " examples/s, " +
+  lines.push_back("this run: predicted " + formatted("%.4g", use.examples_per_second) + " examples/s, " +
                   formatted("%.4g", use.epoch_seconds) + " s per epoch, staleness " +
                   formatted("%.1f", use.staleness_mean));
   if (mix.rules.rule != WorkerRule::synchronous)
     lines.back() += "; an epoch takes " + formatted("%.2f", forecast.price_of_balance) +
                     " times as long as with the first batches";
-  for (const WorkerUse way : {WorkerUse::asynchronous, WorkerUse::synchronous, WorkerUse::alone})
+  lines.emplace_back("ways to use these workers, each with its best batches within the bounds of the deck:");
+  for (const WorkerUse way : {WorkerUse::asynchronous, WorkerUse::synchronous, WorkerUse::alone}) {
     lines.push_back(wayLine(mix, forecast, way));
+    lines.push_back(changeLine(mix, forecast.of(way), way));
+  }
   if (forecast.gain > 1.0)
     lines.push_back("better than this run by " + formatted("%.0f", 100.0 * (forecast.gain - 1.0)) +
                     " %: " + wayText(mix, forecast, forecast.best));

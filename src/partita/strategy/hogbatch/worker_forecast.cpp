@@ -54,11 +54,13 @@ MeasuredUse errorsOf(const MeasuredUse& predicted, const MeasuredUse& measured) 
   return errors;
 }
 
-JsonObject wayObject(const UseForecast& way, double own_progress) {
+JsonObject wayObject(const WorkerMix& mix, const UseForecast& way, double own_progress) {
   JsonObject object;
   object.add("examples_per_second", way.examples_per_second);
   object.add("progress", way.progress_per_second / own_progress);
   object.add("batches", way.batches);
+  object.add("changes", deckChangesFor(mix, way));
+  object.add("rate_change", rateChangeFor(mix, way));
   return object;
 }
 
@@ -71,25 +73,13 @@ JsonObject useObject(const MeasuredUse& use) {
   return object;
 }
 
-/// The deck with an asynchronous rule. The bounds of a synchronous one have no effect, and need not fit.
-RunConfig atOwnPace(RunConfig config) {
-  HogbatchSection& section = config.strategy.hogbatch;
-  if (section.rule != WorkerRule::synchronous) return config;
-  section.rule = WorkerRule::adaptive;
-  for (const bool shared : {false, section.shared_workers > 0}) {
-    const HogbatchSection::Bounds bounds = section.bounds(shared, config.training.batch);
-    if (bounds.start < bounds.lower || bounds.start > bounds.upper) section.rule = WorkerRule::fixed;
-  }
-  return config;
-}
-
 } // namespace
 
 WorkerForecast::WorkerForecast(const RunConfig& config, const CostTask& task, const std::string& deck,
                                std::int64_t ranks, const Cluster& cluster) {
   const MixTask known = mixTask(task, deck, cluster);
   _mix = workerMix(config, ranks, known, cluster);
-  _forecast = forecastOf(_mix, workerMix(atOwnPace(config), ranks, known, cluster));
+  _forecast = forecastOf(_mix, mixWithinBounds(config, ranks, known, cluster));
   _timed = knowsWorkers(ranks, known, cluster);
 }
 
@@ -126,7 +116,7 @@ JsonObject WorkerForecast::json() const {
   for (std::size_t i = 0; i < _mix.workers.size(); ++i) workers.push_back(workerObject(i, use.shares[i]));
   JsonObject ways, object;
   for (const WorkerUse way : {WorkerUse::asynchronous, WorkerUse::synchronous, WorkerUse::alone})
-    ways.add(nameOf(way), wayObject(_forecast.of(way), _forecast.course.progressPerSecond()));
+    ways.add(nameOf(way), wayObject(_mix, _forecast.of(way), _forecast.course.progressPerSecond()));
   object.add("strategy", "hogbatch");
   object.add("ranks", static_cast<std::int64_t>(workers.size()) + 1);
   object.add("timed", _timed);

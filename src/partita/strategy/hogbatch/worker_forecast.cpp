@@ -86,8 +86,8 @@ WorkerForecast::WorkerForecast(const RunConfig& config, const CostTask& task, co
 std::vector<std::string> WorkerForecast::lines() const {
   std::vector<std::string> lines = forecastLines(_mix, _forecast);
   if (!_timed)
-    lines.insert(lines.begin(), "speeds of workers: assumed equal, because the cluster file lacks a "
-                                "[[worker]] row of this network for some of them");
+    lines.insert(lines.begin(), "speeds of workers without a [[worker]] row of this network in the cluster "
+                                "file: assumed equal, as its other rows predict a rank");
   return lines;
 }
 

@@ -35,7 +35,7 @@ struct EvaluateArguments {
   std::vector<std::string> overrides;
   std::string predictions; ///< .npz to write; empty: none
   bool overwrite = false;
-  int stages = 0;          ///< the network ends after this many stages; 0: after all
+  int stages = 0; ///< the network ends after this many stages; 0: after all
 };
 
 struct ExportArguments {

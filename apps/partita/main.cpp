@@ -133,7 +133,8 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   if (plan) return runTrain(world, *plan, arguments.train, command_line);
   if (app.got_subcommand("evaluate")) {
     const EvaluateArguments& asked = arguments.evaluate;
-    evaluateRun(world, {asked.path, asked.overrides, asked.predictions, asked.overwrite, asked.stages}, command_line);
+    evaluateRun(world, {asked.path, asked.overrides, asked.predictions, asked.overwrite, asked.stages},
+                command_line);
   }
   if (app.got_subcommand("export"))
     exportRun(world, arguments.exports.path, arguments.exports.output, arguments.exports.stages,

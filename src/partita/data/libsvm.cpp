@@ -189,8 +189,9 @@ std::vector<std::int64_t> classLabels(const LibsvmFile& train, const DataSection
                                            ? labelsOfClasses(trained->label_values, trained->classes)
                                            : distinctLabels(train.text.labels);
   if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)
-    throw UserError(train.name + ": " + std::to_string(distinct.size()) +
-                    " distinct labels, but data/classes is " + std::to_string(section.classes));
+    throw UserError((trained != nullptr ? "the trained network" : train.name) + ": " +
+                    std::to_string(distinct.size()) + " distinct labels, but data/classes is " +
+                    std::to_string(section.classes));
   return distinct;
 }
 

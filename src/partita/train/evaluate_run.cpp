@@ -127,10 +127,10 @@ void Predictions::writeAll(const Grid& grid, const DataSets& sets, const Dataset
   const std::int64_t samples = set.size();
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_per_sample;
   attempt([&] {
-    if (!_class_labels.empty()) _file->add("class_labels", _class_labels);
     _file->begin(first_array_of_predictions, "<f4", {samples, sets.width()},
                  set.size() * set.features.width() * sizeof(float));
     writeFeatures(set.features);
+    if (!_class_labels.empty()) _file->add("class_labels", _class_labels);
     std::vector<std::int64_t> extents{samples};
     if (_sequence) extents.push_back(static_cast<std::int64_t>(set.labels_per_sample));
     if (sets.test_labelled) {

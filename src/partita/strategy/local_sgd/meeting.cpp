@@ -14,7 +14,7 @@ namespace {
 /// Factor on differences in fp16, most of which would otherwise underflow: a power of two, for which the sum
 /// of the replicas fits if a parameter has changed by less than 64 on average. If it does not fit, the
 /// meeting continues with half the factor, but not below `least_scale`, where only a diverged run overflows.
-constexpr double least_scale = 1.0 / (1 << 20);
+constexpr double least_scale = 1.0 / 16;
 
 double scaleOf(const RunConfig& config, int replicas) {
   return usesFp16(config) ? std::exp2(std::floor(std::log2(1024.0 / replicas))) : 1.0;

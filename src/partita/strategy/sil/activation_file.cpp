@@ -38,7 +38,9 @@ ActivationFile::ActivationFile(std::string folder, std::int64_t bytes) : _folder
   const int full = allocateBlocks(_file, 0, static_cast<std::uint64_t>(bytes));
   if (full == 0) return;
   close(_file);
-  throw SystemError(failure("not enough space for " + formatBytes(static_cast<double>(bytes)), full));
+  const std::string size = formatBytes(static_cast<double>(bytes));
+  const bool no_room = full == ENOSPC || full == EDQUOT;
+  throw SystemError(failure((no_room ? "not enough space for " : "cannot reserve ") + size, full));
 }
 
 ActivationFile::~ActivationFile() {
@@ -49,6 +51,11 @@ std::string ActivationFile::failure(const std::string& what, int reason) const {
   const std::string wrong = "strategy/cache_directory: " + what + " in '" + _folder +
                             "' for the activations of a frozen stage: " + std::strerror(reason);
   return wrong;
+}
+
+void ActivationFile::release() const {
+  // At worst the space stays allocated until the process ends.
+  [[maybe_unused]] const int result = ftruncate(_file, 0);
 }
 
 void ActivationFile::write(const char* from, std::int64_t bytes, std::int64_t at) const {

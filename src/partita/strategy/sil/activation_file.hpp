@@ -18,6 +18,7 @@ class ActivationFile {
   /// Copies `bytes` bytes to or from the file, at byte `at` of it. Throws RunError if the disk fails.
   void write(const char* from, std::int64_t bytes, std::int64_t at) const;
   void read(char* to, std::int64_t bytes, std::int64_t at) const;
+  void release() const; ///< gives the space back: the activations are no longer needed
 
  private:
   std::string failure(const std::string& what, int reason) const;

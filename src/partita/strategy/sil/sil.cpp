@@ -44,6 +44,7 @@ SilTraining::SilTraining(const RunContext& context)
 bool SilTraining::run(const ExecSpace& space) {
   if (!trainStages(space)) return false;
   _cache.reset();
+  for (const auto& file : _context.activation_files) file->release();
   if (_context.length.recovery_steps > 0 && !PipelineTraining(_context, RunPhase::recovery).run(space))
     return false;
   if (_context.config.strategy.sil.exits == Exits::fitted && _context.grid.plan().stages > 1)

@@ -137,7 +137,6 @@ JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<Deck
   JsonObject object;
   object.add("chosen", jsonOf(choices.front().prediction));
   object.add("cluster", cluster.name);
-  object.add("microbatches", choices.front().prediction.microbatches);
   object.add("may_change_accuracy", mayChangeAccuracy(choices.front().prediction.strategy));
   if (choices.size() > 1) object.add("second", jsonOf(choices[1].prediction));
   if (!local.empty()) object.add("local", jsonOf(local.front().prediction));
@@ -160,7 +159,7 @@ void runChooseDeck(const DeckArguments& arguments) {
   if (choices.empty()) refuse(plan, cluster, arguments);
   const std::vector<DeckChoice> local =
       arguments.allow_local ? std::vector<DeckChoice>{} : fastest(plan, cluster, arguments.ranks, true);
-  warnOfGaps(plan.task, cluster, arguments.ranks);
+  warnOfAssumptions(plan.task, cluster, arguments.ranks);
   output.write(sealed(writeDeck(choices.front().deck), deckOutput()));
   output.commit();
   file.write(jsonOf(choices, local, cluster).text());

@@ -196,6 +196,7 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
     return true;
   });
   const std::optional<PlacedDeck> placed = placedDeck(series, config, ranks);
+  warnOfAssumptions(series.task(), cluster, ranks);
   if (placed && output) {
     output->write(sealed(deckOf(*placed, config, series), deckOutput()));
     output->commit();

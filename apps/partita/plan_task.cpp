@@ -56,7 +56,7 @@ void warnWithoutWholeBatch(double batch, double samples) {
                ": train would refuse it; here it counts as an epoch");
 }
 
-void warnOfGaps(const CostTask& task, const Cluster& cluster, std::int64_t ranks) {
+void warnOfAssumptions(const CostTask& task, const Cluster& cluster, std::int64_t ranks) {
   for (const auto& note : {noteOnProducts(task, cluster), noteOnLinks(cluster, ranks)})
     if (note) Log::warning(*note);
 }

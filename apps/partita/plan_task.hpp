@@ -30,7 +30,7 @@ void requireWholeBatch(const PlanTask& plan);
 void warnWithoutWholeBatch(double batch, double samples);
 
 /// Warns about what the cluster file does not say about up to this many ranks (see prediction_notes.hpp).
-void warnOfGaps(const CostTask& task, const Cluster& cluster, std::int64_t ranks);
+void warnOfAssumptions(const CostTask& task, const Cluster& cluster, std::int64_t ranks);
 
 /// Says so if layers compute their statistics over a pass, which has 1/`pieces` of a batch.
 void noteSmallPasses(const CostTask& task, std::int64_t pieces);

@@ -199,7 +199,7 @@ void runPredict(const PredictArguments& arguments) {
   const CostModel model = modelOf(arguments, question, cluster);
   const std::vector<RankRow> rows = predictAll(model, question);
   if (question.mode == CostMode::exact) warnWithoutWholeBatch(largestBatch(rows), model.task().samples);
-  warnOfGaps(model.task(), cluster, *std::max_element(question.ranks.begin(), question.ranks.end()));
+  warnOfAssumptions(model.task(), cluster, *std::max_element(question.ranks.begin(), question.ranks.end()));
   file.write(listText(listOf(rows, question, cluster)));
   if (!file.isStandardOutput()) showTable(model, question, cluster, rows);
 }

@@ -1,12 +1,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
+
+// An output may replace an earlier one of the same kind, so that scripts can be run again, but no other file.
 
 namespace partita {
-
-/// An output may replace an earlier one of the same kind, so that scripts can be run again, but no other
-/// file.
 
 /// A kind of output, and what tells our files of this kind from those of others.
 struct OutputKind {

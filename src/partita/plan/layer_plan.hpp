@@ -128,8 +128,8 @@ struct LayerPlan {
   Effort weightEffort() const;
   Effort inputEffort() const;
   std::int64_t savedValues() const; ///< kept for the backward pass besides input and output
-  /// Of a group: the most room that an activation takes, input and output included.
-  std::int64_t widestInside() const; ///< room for the largest tensor in a group
+  /// Of a group: the most room that an activation takes, input and output included; see `alignedRoom`.
+  std::int64_t widestInside() const;
   std::int64_t keptValues() const { return outputRoom() + savedValues(); } ///< in `Real`
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
   /// Does it need copies of its input in the order of the shape? See `LayerRules::inShapeOrder`.

@@ -94,7 +94,8 @@ NetworkTiming timingOf(const CostTask& task, const Cluster& cluster, const std::
 CostModel::CostModel(CostTask task, Cluster cluster, CostMode mode)
     : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode),
       _kernels(_cluster, precisionOf(_task)) {
-  if (_cluster.device && _task.program != nullptr) _task.program = programOnDevice(*_task.program);
+  if (_cluster.device && _task.program != nullptr && _task.program->device().host)
+    _task.program = programOnDevice(*_task.program);
   if (mode == CostMode::paper) _task.layers = paperRows(_task.layers);
   if (_task.timing.seconds_per_update > 0.0) _cluster.seconds_per_update = _task.timing.seconds_per_update;
   _times = mode == CostMode::paper ? paperTimes(_task, _cluster) : exactTimes();

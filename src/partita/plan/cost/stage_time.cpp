@@ -129,18 +129,18 @@ class StageClock {
     const RingPath path = ringPath(_terms.cluster, grid.size(), grid.parts, grid.groups);
     const std::int64_t value_bytes = _run.device.real_bytes;
     const LayerPlan* behind = nullptr;
-    double left = 0.0;              // seconds that this layer still computes
-    GradientLayer* hides = nullptr; // it
+    double left = 0.0;               // seconds that this layer still computes
+    GradientLayer* hiding = nullptr; // its times
     for (const PartMessage& message : partMessages(own, part, _samples, value_bytes, _input_gradient)) {
       const double bytes = asReal(message.bytes), travel = path.link.seconds({1.0, bytes}, path.flows);
       if (std::exchange(behind, message.hidden_behind) != message.hidden_behind) {
         left = secondsMeanwhile(behind, message.backward);
-        hides = rowOf(behind, own, time);
+        hiding = rowOf(behind, own, time);
       }
       const double meanwhile = std::min(left, travel), hidden = _terms.cluster.overlap * meanwhile;
       left -= meanwhile;
-      if (hides != nullptr)
-        (message.forward_pass ? hides->forward_hides : hides->backward_hides) += meanwhile;
+      if (hiding != nullptr)
+        (message.forward_pass ? hiding->forward_hides : hiding->backward_hides) += meanwhile;
       const double seconds =
           travel - hidden + addedShare(message.kind) * bytes * _terms.cluster.seconds_per_reduced_byte;
       addExchange(time.exchanges, {kindOfPart(message.kind), 1.0, bytes, seconds, hidden});

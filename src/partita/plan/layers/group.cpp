@@ -9,9 +9,8 @@ namespace partita {
 
 namespace {
 
-template <class Value>
-Value sumOver(const LayerPlan& plan, Value (LayerPlan::*value)() const) {
-  Value sum{};
+double sumOver(const LayerPlan& plan, double (LayerPlan::*value)() const) {
+  double sum = 0.0;
   for (const LayerPlan& layer : plan.body) sum += (layer.*value)();
   for (const LayerPlan& layer : plan.shortcut) sum += (layer.*value)();
   return sum;

@@ -43,6 +43,8 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
     forecasts.emplace_back(
         number, rulesOf(config.strategy).forecast(config, task, deckName(arguments.deck), number, cluster));
     list.push_back(forecasts.back().second->json());
+    list.back().add("mode", nameOf(CostMode::exact));
+    list.back().add("cluster", cluster.name);
   }
   if (list.empty()) throw UserError(reason);
   file.write(listText(list));

@@ -45,6 +45,8 @@ class WorkerForecasts(support.RunTest):
         self.assertEqual([row["timed"] for row in rows], [True, True, True, False])
         for row in rows:
             self.assertEqual(row["strategy"], "hogbatch")
+            self.assertEqual(row["mode"], "exact")
+            self.assertTrue(row["cluster"])
             self.assertEqual([worker["rank"] for worker in row["workers"]], list(range(1, row["ranks"])))
             self.assertAlmostEqual(sum(worker["example_share"] for worker in row["workers"]), 1)
             self.assertAlmostEqual(row["epoch_s"] * row["examples_per_second"], 600, delta=1)

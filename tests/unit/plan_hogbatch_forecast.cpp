@@ -331,6 +331,18 @@ TEST_CASE("changes of a deck also name workers and rules that do not fit") {
   CHECK(rateChangeFor(mix, all) == 1.0);
 }
 
+TEST_CASE("steps may be longer than the part of an epoch that is played") {
+  WorkerMix mix = twoReplicas(1.0, WorkerRule::fixed);
+  mix.examples = 12000000;
+  mix.rate = {64.0, 0.0};
+  for (WorkerGroup& group : mix.groups) group.upper = 1500000;
+  for (WorkerSpeed& worker : mix.workers) worker.overhead = 1e4; // s
+  const UseForecast step = forecastInStep(mix);
+  CHECK(static_cast<double>(step.batch) == Approx(3e6).epsilon(0.02));
+  CHECK(sumOf(step.batches) == static_cast<double>(step.batch));
+  CHECK(step.examples_per_second == Approx(3e6 / (1e4 + 1500.0)).epsilon(0.02));
+}
+
 TEST_CASE("no other choice within the bounds is better than the advice") {
   constexpr unsigned mixes = 40;
   for (unsigned seed = 0; seed < mixes; ++seed) {

@@ -163,7 +163,7 @@ class StepCourse {
       const double seconds = worker.gradientSeconds(static_cast<double>(part));
       WorkerCourse& course = _course.workers[i];
       if (course.batches == 0) course.batch_first = part;
-      if (examples == _controller.rules().batch) course.batch_last = part;
+      if (examples == _controller.rules().batch || course.batches == 0) course.batch_last = part;
       ++course.batches;
       ++course.updates;
       course.examples += part;

@@ -15,9 +15,22 @@ const std::vector<std::string>& namesOf<WorkerUse>() {
   return names;
 }
 
+namespace {
+
+/// The beginning of a long epoch. It has whole steps, because a short one would count too much.
+std::int64_t playedExamples(const WorkerMix& mix) {
+  constexpr std::int64_t most_examples = 2000000;
+  if (mix.examples <= most_examples) return mix.examples;
+  const std::int64_t step = mix.rules.rule == WorkerRule::synchronous ? mix.rules.batch : 0;
+  if (step == 0) return most_examples;
+  return std::min(mix.examples, std::max<std::int64_t>(1, most_examples / step) * step);
+}
+
+} // namespace
+
 Course settledCourse(WorkerMix mix) {
-  constexpr std::int64_t most_examples = 2000000, enough_batches = 20000, most_epochs = 20;
-  mix.examples = std::min(mix.examples, most_examples);
+  constexpr std::int64_t enough_batches = 20000, most_epochs = 20;
+  mix.examples = playedExamples(mix);
   const Course one = playCourse(mix, 1);
   std::int64_t batches = 1;
   for (const WorkerCourse& worker : one.workers) batches += worker.batches;
@@ -158,9 +171,20 @@ UseForecast stepOf(const WorkerMix& mix, double seconds) {
   return step;
 }
 
-/// Steps that fit into an epoch, the most promising first.
+/// Takes examples from the last workers if the step has more than `most`.
+void shorten(UseForecast& step, std::int64_t most) {
+  for (std::size_t i = step.batches.size(); i > 0 && step.batch > most; --i) {
+    const auto excess = static_cast<double>(step.batch - most), taken = std::min(step.batches[i - 1], excess);
+    step.batches[i - 1] -= taken;
+    step.batch -= static_cast<std::int64_t>(taken);
+  }
+}
+
+/// Steps that fit into an epoch and into training/batch, the most promising first.
 std::vector<UseForecast> stepsToTry(const WorkerMix& mix) {
-  constexpr double finer = 1.02; // ratio of successive times
+  constexpr double finer = 1.02;               // ratio of successive times
+  constexpr std::int64_t most_batch = 1 << 24; // of a deck
+  const std::int64_t most = std::min(mix.examples, most_batch);
   double shortest = 0.0, longest = 0.0;
   for (std::size_t i = 0; i < mix.workers.size(); ++i) {
     const WorkerSpeed& worker = mix.workers[i];
@@ -171,7 +195,8 @@ std::vector<UseForecast> stepsToTry(const WorkerMix& mix) {
   std::vector<UseForecast> steps;
   for (double seconds = shortest; seconds < longest * finer; seconds *= finer) {
     UseForecast step = stepOf(mix, seconds);
-    if (step.batch == 0 || (step.batch > mix.examples && !steps.empty())) continue;
+    if (step.batch == 0 || (step.batch > most && !steps.empty())) continue;
+    shorten(step, most);
     if (steps.empty() || step.batch != steps.back().batch) steps.push_back(std::move(step));
   }
   std::stable_sort(steps.begin(), steps.end(), [](const UseForecast& a, const UseForecast& b) {

@@ -1,6 +1,12 @@
+#include "partita/config/deck.hpp"
+#include "partita/config/text.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/hogbatch/forecast.hpp"
+#include "partita/plan/run_length.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <utility>
@@ -113,6 +119,85 @@ std::vector<std::pair<std::string, double>> choicesWithin(const WorkerMix& bound
     play("steps of " + std::to_string(in_step.rules.batch), in_step);
   }
   return choices;
+}
+
+/// A deck, and the workers of a run with it.
+struct DrawnRun {
+  std::vector<std::string> keys;
+  std::int64_t ranks = 2, examples = 1;
+  Cluster cluster;
+
+  RunConfig deck(const std::vector<std::string>& changes = {}) const {
+    const std::string text = "[optimiser]\nkind = \"sgd\"\nmomentum = 0\n[strategy]\nkind = \"hogbatch\"\n"
+                             "[network]\nlayers = [{type = \"dense\"}]\n";
+    std::vector<std::string> all = keys;
+    all.insert(all.end(), changes.begin(), changes.end());
+    return parseDeck(text, "deck.toml", all);
+  }
+  void requireAccepted(const RunConfig& config, std::int64_t workers) const {
+    planOf(config.strategy).checkRanks(config.strategy, static_cast<int>(workers) + 1);
+    requireWorkForAll(config, workers);
+    planRunLength(config, examples);
+  }
+};
+
+std::string drawnList(Draws& draws, std::int64_t most, std::int64_t largest) {
+  std::vector<std::int64_t> list(static_cast<std::size_t>(draws.whole(0, most)));
+  for (std::int64_t& value : list) value = draws.whole(1, largest);
+  return "[" + joined(list, ",") + "]";
+}
+
+DrawnRun drawnRun(Draws& draws) {
+  const std::array<std::string, 4> rules{"fixed", "adaptive", "proportional", "synchronous"};
+  const auto number = [&](double most) {
+    return std::to_string(static_cast<std::int64_t>(draws.scaled(1, most)));
+  };
+  const std::string rule = rules[static_cast<std::size_t>(draws.whole(0, 3))];
+  const bool in_step = rule == "synchronous";
+  const std::int64_t workers = draws.whole(1, 5);
+  DrawnRun run;
+  run.ranks = workers + 1;
+  run.examples = static_cast<std::int64_t>(draws.scaled(5, 1e5));
+  run.keys = {"strategy/rule=" + rule,
+              "training/batch=" + number(1000),
+              "strategy/lower=" + number(100),
+              "strategy/upper=" + number(5000),
+              "strategy/rate_cap=" + number(20),
+              "strategy/shared_workers=" + std::to_string(draws.whole(0, workers)),
+              "strategy/slowdown=" + drawnList(draws, workers, 5)};
+  for (const std::string key : {"lower_shared", "upper_shared", "batch_shared"})
+    if (draws.whole(0, 1) == 0) run.keys.push_back("strategy/" + key + "=" + number(1000));
+  if (in_step) run.keys.push_back("strategy/speeds=" + drawnList(draws, workers, 9));
+  if (!in_step && draws.whole(0, 1) == 0) run.keys.emplace_back("strategy/tolerate=true");
+  if (!in_step && draws.whole(0, 1) == 0) run.keys.emplace_back("strategy/merge=average");
+  if (!in_step && draws.whole(0, 1) == 0) run.keys.emplace_back("strategy/staleness=scale");
+  run.cluster.links.rows = {{0, {1e-9, 0.0, {}}}};
+  for (std::int64_t rank = 1; rank <= workers; ++rank)
+    run.cluster.workers.push_back({"deck", rank, draws.scaled(1e-5, 1.0), draws.scaled(1e2, 1e5)});
+  return run;
+}
+
+/// Returns whether the deck itself is accepted; if so, it must be with the changes of each way.
+bool checkAdvice(const DrawnRun& run) {
+  RunConfig config;
+  try {
+    config = run.deck();
+    run.requireAccepted(config, run.ranks - 1);
+  } catch (const UserError&) {
+    return false;
+  }
+  const MixTask task{"deck", 0, run.examples, 1e-3};
+  const WorkerMix mix = workerMix(config, run.ranks, task, run.cluster);
+  const HogbatchForecast forecast = forecastOf(mix, mixWithinBounds(config, run.ranks, task, run.cluster));
+  for (const UseForecast& way : {forecast.asynchronous, forecast.synchronous, forecast.alone}) {
+    if (way.own) continue;
+    const std::vector<std::string> changes = deckChangesFor(mix, way);
+    INFO(joined(run.keys, " ") << ", with " << joined(changes, " "));
+    const auto idle = std::count(way.batches.begin(), way.batches.end(), 0.0);
+    REQUIRE(idle < run.ranks - 1);
+    CHECK_NOTHROW(run.requireAccepted(run.deck(changes), run.ranks - 1 - idle));
+  }
+  return true;
 }
 
 } // namespace
@@ -331,6 +416,68 @@ TEST_CASE("changes of a deck also name workers and rules that do not fit") {
   CHECK(rateChangeFor(mix, all) == 1.0);
 }
 
+TEST_CASE("a deck with the changes of a way is accepted") {
+  constexpr unsigned decks = 400;
+  int accepted = 0;
+  for (unsigned seed = 0; seed < decks; ++seed) {
+    Draws draws(seed);
+    accepted += checkAdvice(drawnRun(draws)) ? 1 : 0;
+  }
+  CHECK(accepted > 80);
+}
+
+TEST_CASE("changes to rule synchronous also change the keys that it refuses") {
+  WorkerMix mix = twoReplicas(1.0, WorkerRule::fixed);
+  mix.rate = {64.0, 1.0};
+  mix.staleness.rule = StalenessRule::scale;
+  mix.keys.tolerate = true;
+  mix.keys.merge = ReplicaMerge::overwrite;
+  UseForecast way;
+  way.rule = WorkerRule::synchronous;
+  way.batch = 64;
+  way.batches = {32.0, 32.0};
+  CHECK(deckChangesFor(mix, way) ==
+        std::vector<std::string>{"strategy/rule=synchronous", "strategy/staleness=none",
+                                 "strategy/tolerate=false", "strategy/merge=delta"});
+  way.rule = WorkerRule::fixed;
+  CHECK(deckChangesFor(mix, way).empty());
+}
+
+TEST_CASE("workers that are left keep their slowdown") {
+  WorkerMix mix = twoReplicas(1.0, WorkerRule::fixed);
+  mix.rate = {64.0, 1.0};
+  UseForecast second;
+  second.batch = 64;
+  second.batches = {0.0, 64.0};
+  CHECK(deckChangesFor(mix, second).empty());
+  mix.keys.slowdown = {4, 1};
+  CHECK(deckChangesFor(mix, second) == std::vector<std::string>{"strategy/slowdown=[1]"});
+  mix.keys.slowdown = {4};
+  CHECK(deckChangesFor(mix, second) == std::vector<std::string>{"strategy/slowdown=[]"});
+  second.batches = {64.0, 0.0};
+  CHECK(deckChangesFor(mix, second).empty());
+}
+
+TEST_CASE("the best batches of shared workers leave the batch of the learning rate") {
+  RunConfig config = deckOf(WorkerRule::adaptive, 2);
+  config.strategy.hogbatch.upper_shared = 2048;
+  config.strategy.hogbatch.rate_cap = 32.0;
+  Cluster cluster;
+  cluster.links.rows = {{0, {1e-9, 0.0, {}}}};
+  cluster.workers = {{"deck", 1, 1e-2, 1e4}, {"deck", 2, 1e-2, 1e4}};
+  const MixTask task{"deck", 0, 200000, 1e-4};
+  const WorkerMix mix = workerMix(config, 3, task, cluster);
+  const HogbatchForecast forecast = forecastOf(mix, mixWithinBounds(config, 3, task, cluster));
+  const UseForecast& way = forecast.asynchronous;
+  REQUIRE(way.batch_shared > 512);
+  CHECK(rateChangeFor(mix, way) == 1.0);
+  const std::string key = "strategy/batch_shared=" + std::to_string(way.batch_shared);
+  CHECK(deckChangesFor(mix, way) == std::vector<std::string>{"strategy/rule=fixed", key});
+  config.strategy.hogbatch.batch_shared = way.batch_shared; // already in the deck
+  CHECK(deckChangesFor(workerMix(config, 3, task, cluster), way) ==
+        std::vector<std::string>{"strategy/rule=fixed"});
+}
+
 TEST_CASE("steps may be longer than the part of an epoch that is played") {
   WorkerMix mix = twoReplicas(1.0, WorkerRule::fixed);
   mix.examples = 12000000;
@@ -341,6 +488,21 @@ TEST_CASE("steps may be longer than the part of an epoch that is played") {
   CHECK(static_cast<double>(step.batch) == Approx(3e6).epsilon(0.02));
   CHECK(sumOf(step.batches) == static_cast<double>(step.batch));
   CHECK(step.examples_per_second == Approx(3e6 / (1e4 + 1500.0)).epsilon(0.02));
+}
+
+TEST_CASE("no batch of the advice is larger than the epoch") {
+  RunConfig config = slowStart(WorkerRule::fixed);
+  Cluster cluster;
+  cluster.workers = {{"deck", 1, 1e-2, 1e4}, {"deck", 2, 1e-2, 1e4}};
+  const MixTask task{"deck", 0, 300, 1e-4};
+  CHECK(mixWithinBounds(config, 3, task, cluster).groups[1].upper == 300);
+  config.training.batch = 400; // which a run refuses
+  CHECK(mixWithinBounds(config, 3, task, cluster).groups[1].upper == 400);
+  WorkerMix few = twoReplicas(1.0, WorkerRule::fixed); // fewer examples than workers
+  few.examples = 1;
+  const UseForecast step = forecastInStep(few);
+  CHECK(step.batch == 1);
+  CHECK(step.batches == std::vector<double>{1.0, 0.0});
 }
 
 TEST_CASE("no other choice within the bounds is better than the advice") {

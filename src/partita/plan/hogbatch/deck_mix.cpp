@@ -103,6 +103,7 @@ WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& 
   mix.examples = task.examples;
   mix.rate = {static_cast<double>(config.training.batch), section.rate_cap};
   mix.staleness = {section.staleness, section.staleness_bound};
+  mix.keys = {section.merge, section.tolerate, section.slowdown, section.batch_shared};
   const std::size_t workers = static_cast<std::size_t>(ranks) - 1;
   mix.speeds = givenSpeeds(section, workers);
   for (std::size_t i = 0; i < workers; ++i)
@@ -118,7 +119,7 @@ WorkerMix mixWithinBounds(RunConfig config, std::int64_t ranks, const MixTask& t
     const HogbatchSection::Bounds bounds =
         section.bounds(group.role == WorkerRole::shared, config.training.batch);
     group.lower = std::min(bounds.lower, group.start);
-    group.upper = std::max(bounds.upper, group.start);
+    group.upper = std::max(std::min(bounds.upper, task.examples), group.start);
   }
   return mix;
 }

@@ -37,7 +37,8 @@ struct MixTask {
 /// the node of rank 0 gets and sends.
 WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& task, const Cluster& cluster);
 /// The same workers in groups for an asynchronous rule, with the bounds of the deck, widened to its first
-/// batches: `fixed` and `synchronous` use no bounds, so theirs need not fit.
+/// batches: `fixed` and `synchronous` use no bounds, so theirs need not fit. No batch is larger than the
+/// epoch, because a run refuses that, unless the deck has it.
 WorkerMix mixWithinBounds(RunConfig config, std::int64_t ranks, const MixTask& task, const Cluster& cluster);
 /// Does the cluster have a row for each worker?
 bool knowsWorkers(std::int64_t ranks, const MixTask& task, const Cluster& cluster);

@@ -1,6 +1,7 @@
 #include "partita/config/text.hpp"
 #include "partita/plan/hogbatch/forecast.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace partita {
@@ -83,6 +84,28 @@ std::int64_t sharedWorkers(const WorkerMix& mix, const UseForecast* of_way) {
   return shared;
 }
 
+/// Rule `synchronous` needs all of these.
+void addStepKeys(const WorkerMix& mix, std::vector<std::string>& changes) {
+  if (mix.staleness.rule != StalenessRule::none) changes.emplace_back("strategy/staleness=none");
+  if (mix.keys.tolerate) changes.emplace_back("strategy/tolerate=false");
+  if (mix.keys.merge != ReplicaMerge::delta) changes.emplace_back("strategy/merge=delta");
+}
+
+/// Lists and numbers of workers count those that work.
+void addWorkerKeys(const WorkerMix& mix, const UseForecast& way, std::vector<std::string>& changes) {
+  if (!way.speeds.empty())
+    changes.push_back("strategy/speeds=[" + joined(way.speeds, ",") + "]");
+  else if (!mix.speeds.empty())
+    changes.emplace_back("strategy/speeds=[]");
+  std::vector<std::int64_t> slowdown;
+  for (std::size_t i = 0; i < std::min(mix.keys.slowdown.size(), way.batches.size()); ++i)
+    if (way.batches[i] > 0.0) slowdown.push_back(mix.keys.slowdown[i]);
+  if (slowdown != mix.keys.slowdown) changes.push_back("strategy/slowdown=[" + joined(slowdown, ",") + "]");
+  const std::int64_t shared = sharedWorkers(mix, &way);
+  if (shared != sharedWorkers(mix, nullptr))
+    changes.push_back("strategy/shared_workers=" + std::to_string(shared));
+}
+
 } // namespace
 
 double rateChangeFor(const WorkerMix& mix, const UseForecast& way) {
@@ -92,21 +115,17 @@ double rateChangeFor(const WorkerMix& mix, const UseForecast& way) {
 std::vector<std::string> deckChangesFor(const WorkerMix& mix, const UseForecast& way) {
   std::vector<std::string> changes;
   if (way.own) return changes;
-  const bool in_step = way.rule == WorkerRule::synchronous;
   if (way.rule != mix.rules.rule) changes.push_back("strategy/rule=" + nameOf(way.rule));
-  if (in_step && mix.staleness.rule != StalenessRule::none) changes.emplace_back("strategy/staleness=none");
-  if (!way.speeds.empty())
-    changes.push_back("strategy/speeds=[" + joined(way.speeds, ",") + "]");
-  else if (!mix.speeds.empty())
-    changes.emplace_back("strategy/speeds=[]");
-  const std::int64_t shared = sharedWorkers(mix, &way);
-  if (shared != sharedWorkers(mix, nullptr))
-    changes.push_back("strategy/shared_workers=" + std::to_string(shared));
+  if (way.rule == WorkerRule::synchronous) addStepKeys(mix, changes);
+  addWorkerKeys(mix, way, changes);
+  constexpr double most_cap = 1e6; // of a deck
   const double rate = rateChangeFor(mix, way);
   if (rate != 1.0) changes.push_back("training/batch=" + std::to_string(way.batch));
   if (rate != 1.0 && mix.rate.cap > 0.0)
-    changes.push_back("strategy/rate_cap=" + formatted("%.4g", mix.rate.cap / rate));
-  if (way.batch_shared > 0) changes.push_back("strategy/batch_shared=" + std::to_string(way.batch_shared));
+    changes.push_back("strategy/rate_cap=" + formatted("%.4g", std::min(mix.rate.cap / rate, most_cap)));
+  const std::int64_t batch_shared = mix.keys.batch_shared > 0 ? mix.keys.batch_shared : way.batch;
+  if (way.batch_shared > 0 && way.batch_shared != batch_shared)
+    changes.push_back("strategy/batch_shared=" + std::to_string(way.batch_shared));
   return changes;
 }
 

@@ -60,7 +60,10 @@ UseForecast startedUse(const WorkerMix& mix, const FirstBatches& first, WorkerRu
     (group.role == WorkerRole::shared ? use.batch_shared : use.batch) = group.start;
     if (rule == WorkerRule::fixed) use.batches[i] = static_cast<double>(group.start);
   }
-  if (use.batch == 0) use.batch = use.batch_shared;
+  if (use.batch == 0) { // without replica workers, it is only the reference of the learning rate
+    const std::int64_t reference = std::llround(mix.rate.reference);
+    use.batch = reference > 0 ? reference : use.batch_shared;
+  }
   return use;
 }
 

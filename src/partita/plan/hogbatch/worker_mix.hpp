@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/config/run_config.hpp"
 #include "partita/plan/hogbatch/batch_controller.hpp"
 #include "partita/plan/hogbatch/update_scale.hpp"
 
@@ -24,6 +25,14 @@ struct WorkerSpeed {
   double turnSeconds() const { return order + merge; }
 };
 
+/// Keys of the deck that do not change a course, but may not suit another way to use the workers.
+struct MixKeys {
+  ReplicaMerge merge = ReplicaMerge::delta;
+  bool tolerate = false;
+  std::vector<std::int64_t> slowdown; ///< of the first workers
+  std::int64_t batch_shared = 0;      ///< 0: training/batch
+};
+
 /// Workers of unequal speed, and the rules by which they train one model. With WorkerRule::synchronous each
 /// worker is a group of its own.
 struct WorkerMix {
@@ -34,6 +43,7 @@ struct WorkerMix {
   RateScale rate;
   StalenessScale staleness;
   std::vector<double> speeds; ///< of all groups, by which steps are divided; empty: they are measured
+  MixKeys keys;
   std::function<double(double)> chance; ///< the seconds of a batch, from those expected; null: exactly those
 };
 

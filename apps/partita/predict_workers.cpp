@@ -47,6 +47,7 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
     list.back().add("cluster", cluster.name);
   }
   if (list.empty()) throw UserError(reason);
+  warnOfAssumptions(task, cluster, forecasts.back().first);
   file.write(listText(list));
   if (file.isStandardOutput()) return;
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "partita/plan/hogbatch/forecast.hpp"
+
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "hogbatch_balance.hpp"
@@ -56,5 +59,31 @@ class Draws {
  private:
   std::mt19937 _engine;
 };
+
+inline double sumOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+inline std::string forecastText(const WorkerMix& mix) {
+  std::string text;
+  for (const std::string& line : forecastLines(mix, forecastOf(mix, mix))) text += line + "\n";
+  return text;
+}
+
+/// Of the workers of `processorAndDevice`.
+inline std::vector<double> coresAndDevice(double core, double device) {
+  std::vector<double> batches(48, core);
+  batches.push_back(device);
+  return batches;
+}
+
+inline RunConfig workersDeck(WorkerRule rule, std::int64_t shared) {
+  RunConfig config;
+  config.strategy.kind = StrategyKind::hogbatch;
+  config.strategy.hogbatch.rule = rule;
+  config.strategy.hogbatch.shared_workers = shared;
+  config.training.batch = 64;
+  return config;
+}
 
 } // namespace partita::test

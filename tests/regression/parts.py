@@ -40,12 +40,12 @@ class Parts(support.RunTest):
             self.assertEqual(summary["grid"], {"stages": 1, "replicas": 1, "parts": 2, "ranks": 2})
 
     def test_exchanges_of_parts_are_no_part_of_the_layers(self):
-        """Layers wait for other parts in the middle of their computation: 0.01 s per message on this link."""
+        """Layers wait for other parts in the middle of their computation: 0.05 s per message on this link."""
         result = run("train", self.deck, *GPT, "strategy/parts=2", "run/steps=6", "run/timing=true", ranks=2,
-                     environment={"PARTITA_LINKS": "latency=1e-2,bandwidth=1e9"})
+                     environment={"PARTITA_LINKS": "latency=5e-2,bandwidth=1e9"})
         self.assertEqual(result.returncode, 0, result.stderr)
         times = support.phases(result)
-        self.assertGreater(times["waiting"], 6 * 0.05)
+        self.assertGreater(times["waiting"], 6 * 0.25)
         self.assertLess(times["element-wise and loss"], 0.3 * times["waiting"])
 
     def test_stages_with_labels_send_what_the_banner_prints(self):

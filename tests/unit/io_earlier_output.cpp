@@ -3,6 +3,7 @@
 #include "partita/io/onnx.hpp"
 #include "partita/io/output_file.hpp"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <string>
 #include <unistd.h>
@@ -25,7 +26,9 @@ const std::string edited =
 /// What follows the path in the message of a refusal; empty if there is none.
 std::string refusal(const std::string& path, const OutputKind& kind, bool overwrite = false) {
   const std::string message = messageOf([&] { refuseToReplace(path, kind, overwrite); });
-  return message.empty() ? message : message.substr(path.size());
+  if (message.empty()) return message;
+  REQUIRE(message.rfind(path, 0) == 0);
+  return message.substr(path.size());
 }
 
 const OutputKind list{OutputKind::Mark::beginning, "[\n  {\n    \"name\": "};
@@ -120,9 +123,11 @@ TEST_CASE("What loses nothing is written to, whatever it is", "[io]") {
   CHECK(refusal(folder.path("new"), list).empty());
   CHECK(refusal(folder.write("empty", ""), list).empty());
   CHECK(refusal("/dev/null", list).empty());
-  folder.write("log", "kept\n");
-  fs::create_symlink("/dev/fd/3", folder.path("link"));
+  const int log = open(folder.write("log", "kept\n").c_str(), O_WRONLY);
+  REQUIRE(log >= 0);
+  fs::create_symlink("/dev/fd/" + std::to_string(log), folder.path("link"));
   CHECK(refusal(folder.path("link"), list).empty());
+  close(log);
   CHECK(refusal("/dev/fd/777", list).empty());
   CHECK(refusal(folder.path(), list).empty()); // OutputFile reports it
 }

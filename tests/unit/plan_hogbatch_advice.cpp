@@ -229,7 +229,7 @@ TEST_CASE("changes of a deck also name workers and rules that do not fit") {
   CHECK(rateChangeFor(mix, all) == 1.0);
 }
 
-TEST_CASE("a deck with the changes of a way is accepted") {
+TEST_CASE("a deck with the changes of a way is accepted", "[sweep]") {
   constexpr unsigned decks = 400;
   int accepted = 0;
   for (unsigned seed = 0; seed < decks; ++seed) {
@@ -318,7 +318,7 @@ TEST_CASE("no batch of the advice is larger than the epoch") {
   CHECK(step.batches == std::vector<double>{1.0, 0.0});
 }
 
-TEST_CASE("no other choice within the bounds is better than the advice") {
+TEST_CASE("no other choice within the bounds is better than the advice", "[sweep]") {
   constexpr unsigned mixes = 40;
   for (unsigned seed = 0; seed < mixes; ++seed) {
     Draws draws(seed);

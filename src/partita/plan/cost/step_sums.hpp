@@ -5,6 +5,10 @@
 
 namespace partita {
 
+/// The sums of a stage's gradients over so many ranks, whose ring takes this path.
+Exchange gradientSums(const Cluster& cluster, const RingPath& path, int ranks,
+                      const std::vector<GradientLayer>& layers, const BucketRule& rule);
+
 /// What the ranks of a run add up over replicas in a step, for all stages and parts at once.
 class StepSums {
  public:
@@ -17,8 +21,6 @@ class StepSums {
   Exchange norms(const StageTime& stage, double passes) const;
 
  private:
-  SumTime timeOf(const RingPath& path, int ranks, double bytes) const;
-
   const Cluster& _cluster;
   std::int64_t _real_bytes;
   int _replicas, _summing;          ///< ranks that add up statistics, and gradients

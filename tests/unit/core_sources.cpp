@@ -265,7 +265,7 @@ TEST_CASE("Nobody but a strategy's own plan and folder asks which strategy runs"
   }
   REQUIRE(others.size() < programSources().size());
   // They make decks of a kind that they choose.
-  const std::vector<std::string> choose{"src/partita/plan/placement/deck_placement.cpp",
+  const std::vector<std::string> choose{"src/partita/plan/placement/deck_chain.cpp",
                                         "src/partita/plan/cost/rank_strategies.cpp",
                                         "apps/partita/bench_model.cpp", "apps/partita/calibrate_kernels.cpp"};
   for (const auto& [test, path] :

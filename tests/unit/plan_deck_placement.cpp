@@ -6,13 +6,119 @@
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/source_directory.hpp"
 
 namespace partita::test::plan_deck_placement {
+
+namespace {
+
+/// The shortest predicted step of all cuts, replicas that divide the batch, and microbatches that fit.
+double bestStep(const DeckPlacer& placer, std::int64_t layers, std::int64_t ranks, std::int64_t batch,
+                double memory = 0.0) {
+  double best = std::numeric_limits<double>::infinity();
+  for (std::int64_t mask = 0; mask < 1 << (layers - 1); ++mask) {
+    DeckPlacement plan;
+    for (std::int64_t layer = 1; layer < layers; ++layer)
+      if ((mask >> (layer - 1) & 1) != 0) plan.cuts.push_back(layer);
+    for (plan.replicas = 1; plan.ranks() <= ranks; ++plan.replicas) {
+      if (batch % plan.replicas != 0) continue;
+      for (const std::int64_t microbatches : {1, 2, 4, 8}) {
+        plan.microbatches = microbatches;
+        placer.price(plan);
+        if (memory == 0.0 || plan.memory <= memory) best = std::min(best, plan.step);
+      }
+    }
+  }
+  return best;
+}
+
+/// Chains of dense layers, and clusters, in which messages, sums or updates may matter most.
+class RandomDecks {
+ public:
+  RunConfig deck() {
+    std::string text = "[network]\nlayers = [";
+    for (std::uint32_t more = 2 + _random() % 4; more > 0; --more)
+      text += "{ type = \"dense\", units = " + oneOf({"32", "128", "512", "2048"}) + " }, ";
+    text += "{ type = \"dense\" }]\n";
+    text += "[run]\nprecision = " + oneOf({"\"float\"", "\"bf16\""}) + "\n";
+    text += "[training]\nbatch = " + oneOf({"96", "97"}) + "\n"; // 97: one replica
+    text += "[optimiser]\nkind = " + oneOf({"\"adam\"", "\"sgd\""}) + "\n";
+    text += "[strategy]\nkind = \"pipeline\"\nstages = 2\n";
+    text += "wire = " + oneOf({"\"auto\"", "\"bf16\""}) + "\n";
+    text += "schedule = " + oneOf({"\"1f1b\"", "\"message-driven\""}) + "\n";
+    return effective(parseDeck(text, "deck"));
+  }
+  Cluster cluster() {
+    Cluster cluster;
+    cluster.flops = 1e11;
+    cluster.overlap = oneOf({0.0, 0.5, 1.0});
+    cluster.seconds_per_update = oneOf({0.0, 1e-9});
+    cluster.seconds_per_reduced_byte = oneOf({0.0, 1e-10});
+    const double latency = oneOf({1e-6, 3e-5}), seconds_per_byte = oneOf({1e-7, 1e-8, 1e-9, 1e-10});
+    cluster.links.rows = {{1 << 20, {latency, seconds_per_byte, {}}}};
+    if (oneOf({0.0, 1.0, 2.0}) > 0.0) return cluster;
+    cluster.node_ranks = 2;
+    cluster.links.rows.insert(cluster.links.rows.begin(), {2, {1e-6, 0.1 * seconds_per_byte, {}}});
+    return cluster;
+  }
+  std::string oneOf(std::initializer_list<const char*> values) {
+    return values.begin()[_random() % values.size()];
+  }
+  double oneOf(std::initializer_list<double> values) { return values.begin()[_random() % values.size()]; }
+
+ private:
+  std::mt19937 _random{5};
+};
+
+} // namespace
+
+TEST_CASE("Random decks are placed about as well as any cuts, replicas and microbatches allow",
+          "[plan][placement]") {
+  constexpr int decks = 300;
+  RandomDecks random;
+  int worse = 0, in_pieces = 0, replicated = 0;
+  for (int number = 0; number < decks; ++number) {
+    const RunConfig deck = random.deck();
+    Cluster cluster = random.cluster();
+    const std::int64_t ranks = static_cast<std::int64_t>(random.oneOf({2.0, 3.0, 4.0}));
+    const CostTask task = costTask(deck, {static_cast<std::int64_t>(random.oneOf({64.0, 784.0}))}, 10, 9600);
+    const CostModel model(task, cluster, CostMode::exact);
+    const DeckPlacer placer(model, cluster, 0);
+    if (number % 3 == 0) { // memory matters too
+      DeckPlacement whole;
+      placer.price(whole);
+      cluster.memory = random.oneOf({0.5, 0.7, 0.9}) * whole.memory;
+    }
+    const double best =
+        bestStep(placer, unrolledLayers(deck.network), ranks, deck.training.batch, cluster.memory);
+    const std::optional<DeckPlacement> plan = placer.fastest(ranks);
+    INFO("deck " << number << " on " << ranks << " ranks");
+    if (std::isinf(best)) {
+      REQUIRE_FALSE(plan.has_value());
+      continue;
+    }
+    REQUIRE(plan.has_value());
+    REQUIRE(plan->step >= best);
+    CHECK(plan->step <= 1.1 * best);
+    worse += plan->step > 1.03 * best ? 1 : 0;
+    in_pieces += plan->cuts.empty() ? 0 : 1;
+    replicated += plan->replicas > 1 ? 1 : 0;
+  }
+  CHECK(worse <= 1);
+  CHECK(in_pieces > 20);
+  CHECK(replicated > 20);
+}
 
 TEST_CASE("A deck is placed about as well as any cuts, replicas and microbatches allow",
           "[plan][placement]") {
@@ -37,20 +143,7 @@ TEST_CASE("A deck is placed about as well as any cuts, replicas and microbatches
       const std::optional<DeckPlacement> plan = placer.fastest(ranks);
       REQUIRE(plan.has_value());
       REQUIRE(plan->ranks() <= ranks);
-      double best = std::numeric_limits<double>::infinity();
-      for (std::int64_t mask = 0; mask < 1 << (count - 1); ++mask) {
-        DeckPlacement other;
-        for (std::int64_t layer = 1; layer < count; ++layer)
-          if ((mask >> (layer - 1) & 1) != 0) other.cuts.push_back(layer);
-        for (other.replicas = 1; other.ranks() <= ranks; ++other.replicas) {
-          for (const std::int64_t microbatches : {1, 2, 4, 8}) {
-            other.microbatches = microbatches;
-            if (96 % other.replicas != 0) continue;
-            placer.price(other);
-            best = std::min(best, other.step);
-          }
-        }
-      }
+      const double best = bestStep(placer, count, ranks, deck.training.batch);
       REQUIRE(plan->step >= best);
       REQUIRE(plan->step <= 1.03 * best);
 

@@ -2,7 +2,6 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
-#include "partita/plan/cost/pipeline_events.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/memory_between_cuts.hpp"
 #include "partita/plan/placement/placement_search.hpp"
@@ -11,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace partita {
 
@@ -19,14 +19,8 @@ namespace {
 constexpr double clearly = 0.999; // otherwise fewer replicas, microbatches and stages win
 constexpr std::int64_t most_layers = 4096;
 
-bool begins(const std::vector<LayerCost>& rows, std::size_t i) {
-  return i == 0 || rows[i].index != rows[i - 1].index;
-}
-
 /// The time of a search grows with the square of the number of layers.
-void checkLayers(const std::vector<LayerCost>& rows) {
-  std::int64_t layers = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) layers += begins(rows, i) ? 1 : 0;
+void checkLayers(std::int64_t layers) {
   if (layers > most_layers)
     throw UserError("network/layers: a placement of " + std::to_string(layers) +
                     " layers would take too long to find; at most " + std::to_string(most_layers) +
@@ -35,43 +29,15 @@ void checkLayers(const std::vector<LayerCost>& rows) {
 
 } // namespace
 
-StrategySection DeckPlacement::strategy(StrategySection section) const {
-  section.kind = ranks() > 1 ? StrategyKind::pipeline : StrategyKind::joint;
-  section.stages = stages();
-  section.cut_rule = cuts.empty() ? CutRule::flops : CutRule::list;
-  section.cuts = cuts;
-  section.replicas = replicas;
-  section.parts = 1;
-  section.pipeline.microbatches = microbatches;
-  return section;
-}
-
 DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int64_t microbatches)
-    : _model(model), _cluster(cluster), _microbatches(microbatches),
-      _number_bytes(static_cast<double>(model.task().program->device().real_bytes)) {
-  const std::vector<LayerCost>& rows = model.task().layers;
-  checkLayers(rows);
-  const std::vector<bool> possible = possibleCuts();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (i == 0 || (begins(rows, i) && possible[rows[i].index])) {
-      _layers.emplace_back();
-      _layers.back().first = rows[i].index;
-      _layers.back().begin = i;
-    }
-    Layer& layer = _layers.back();
-    layer.end = i + 1;
-    layer.update += model.times()[i].update;
-    layer.parameters += rows[i].parameters();
-    layer.outputs = rows[i].outputs;
-    layer.activations += rows[i].outputs;
-  }
-}
+    : _model(model), _cluster(cluster), _microbatches(microbatches), _chain(model, cluster, possibleCuts()) {}
 
 /// If `train` accepts several cuts together, it accepts each of them alone. So many cuts are tried at once
 /// while they are accepted. None between an embedding and a layer tied to it is tried: those are nearly all
 /// of a language model.
 std::vector<bool> DeckPlacer::possibleCuts() const {
   const std::int64_t layers = _model.task().layers.back().index + 1;
+  checkLayers(layers);
   std::vector<bool> possible(layers, true);
   std::int64_t cut = 1, count = 1;
   for (const LayerPlan* leaf : leavesOf(_model.task().program->layers()))
@@ -92,79 +58,17 @@ std::vector<bool> DeckPlacer::possibleCuts() const {
   return possible;
 }
 
-double DeckPlacer::rowsOf(const DeckPlacement& plan) const {
-  const double share = std::ceil(_model.task().batch / asReal(plan.replicas));
-  return std::ceil(share / asReal(plan.microbatches));
-}
-
-const std::vector<PassTime>& DeckPlacer::passesOver(double rows) const {
-  const auto [found, added] = _passes.try_emplace(rows);
-  if (!added) return found->second;
-  for (const Layer& layer : _layers) {
-    PassTime sum;
-    for (std::size_t i = layer.begin; i < layer.end; ++i) {
-      const PassTime pass = _model.passOf(i, rows);
-      sum.forward += pass.forward;
-      sum.backward += pass.backward + _model.task().layers[i].again * pass.forward;
-    }
-    found->second.push_back(sum);
-  }
-  return found->second;
-}
-
-double DeckPlacer::messageSeconds(double rows, const Layer& before, const Link& link) const {
-  return link.seconds(pointToPoint(rows * before.outputs * _number_bytes));
-}
-
-/// The layers follow one another. The bandwidth is 1, and edges have the seconds of a message between nodes,
-/// which include the latency. Inside a node they are faster by the factor of the largest message.
-PlacementTask DeckPlacer::chain(const DeckPlacement& plan, std::int64_t most_stages) const {
-  const double rows = rowsOf(plan);
-  const std::vector<PassTime>& passes = passesOver(rows);
-  const std::int64_t node = std::min(_cluster.node_ranks, most_stages);
-  const bool several = most_stages > node;
-  PlacementTask task;
-  task.devices = most_stages;
-  task.microbatches = plan.microbatches;
-  task.most_replicas = 1;
-  LayerGraph graph;
-  double largest = 0.0; // s
-  for (std::size_t i = 0; i < _layers.size(); ++i) {
-    const Layer& layer = _layers[i];
-    graph.layers.push_back({static_cast<std::int64_t>(i), _number_bytes * layer.parameters,
-                            _number_bytes * rows * layer.activations, passes[i].forward, passes[i].backward,
-                            false});
-    if (i == 0) continue;
-    const std::int64_t ranks = most_stages * plan.replicas;
-    const Link &inside = _cluster.links.of(std::min(_cluster.node_ranks, ranks)),
-               &link = several ? _cluster.links.of(ranks) : inside;
-    const double seconds = messageSeconds(rows, _layers[i - 1], link),
-                 near = messageSeconds(rows, _layers[i - 1], inside);
-    graph.edges.push_back({static_cast<int>(i) - 1, static_cast<int>(i), seconds});
-    if (several && near > 0.0 && seconds > std::max(near, largest)) {
-      largest = seconds;
-      task.node_devices = node;
-      task.devices = most_stages / node * node;
-      task.node_bandwidth = seconds / near;
-    }
-  }
-  task.graphs.push_back(std::move(graph));
-  constexpr double unlimited = 1e18;
-  task.memory = _cluster.memory > 0.0 ? _cluster.memory : unlimited;
-  return task;
-}
-
 /// The placement has a simpler model of memory: if a plan needs too much, it plans again with less.
 std::optional<DeckPlacement> DeckPlacer::place(DeckPlacement plan, std::int64_t most_stages) const {
-  PlacementTask task = chain(plan, most_stages);
-  if (!detail::tableFits(task, task.graphs.front(), _layers.size() + 1)) return std::nullopt;
+  PlacementTask task = _chain.task(plan, most_stages);
+  if (!detail::tableFits(task, task.graphs.front(), _chain.size() + 1)) return std::nullopt;
   constexpr int most_attempts = 20;
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     const DevicePlan found = placeLayers(task);
     if (!found.feasible) break;
     plan.cuts.clear();
     for (std::size_t stage = 1; stage < found.stages.size(); ++stage)
-      plan.cuts.push_back(_layers[found.stages[stage].layers.front()].first);
+      plan.cuts.push_back(_chain.cutAt(found.stages[stage].layers.front()));
     if (fits(plan)) return plan;
     const double needed = memoryOf(plan);
     if (std::isinf(needed)) break;
@@ -174,15 +78,12 @@ std::optional<DeckPlacement> DeckPlacer::place(DeckPlacement plan, std::int64_t 
 }
 
 std::optional<DeckPlacement> DeckPlacer::balance(DeckPlacement plan, std::int64_t stages) const {
-  std::vector<double> before{0.0};
-  for (const PassTime& pass : passesOver(rowsOf(plan)))
-    before.push_back(before.back() + pass.forward + pass.backward);
   try {
-    plan.cuts = balancedCuts(before, static_cast<int>(stages));
+    plan.cuts = balancedCuts(_chain.secondsBefore(plan), static_cast<int>(stages));
   } catch (const UserError&) {
     return std::nullopt; // too many cuts
   }
-  for (std::int64_t& cut : plan.cuts) cut = _layers[cut].first;
+  for (std::int64_t& cut : plan.cuts) cut = _chain.cutAt(cut);
   return plan;
 }
 
@@ -201,43 +102,83 @@ std::optional<DeckPlacement> DeckPlacer::cutBy(CutRule rule, DeckPlacement plan,
   return plan;
 }
 
-std::size_t DeckPlacer::layerAt(std::int64_t cut) const {
-  const auto found =
-      std::lower_bound(_layers.begin(), _layers.end(), cut,
-                       [](const Layer& layer, std::int64_t place) { return layer.first < place; });
-  return static_cast<std::size_t>(found - _layers.begin());
+std::optional<DeckPlacement> DeckPlacer::divide(const DeckPlacement& plan) const {
+  std::optional<DeckPlacement> best;
+  std::vector<std::size_t> ends;
+  for (const std::int64_t cut : plan.cuts) ends.push_back(_chain.pieceAt(cut));
+  ends.push_back(_chain.size());
+  std::size_t first = 0;
+  for (std::size_t stage = 0; stage < ends.size(); first = ends[stage++]) {
+    if (ends[stage] - first < 2) continue;
+    DeckPlacement other = plan;
+    other.cuts.insert(other.cuts.begin() + static_cast<std::ptrdiff_t>(stage),
+                      _chain.cutAt(first + (ends[stage] - first) / 2));
+    other.step = _chain.stepOf(other);
+    if (!best || other.step < best->step) best = std::move(other);
+  }
+  return best;
 }
 
-/// `train` accepts any move between possible cuts if it accepts the plan, and only the two stages at a cut
-/// change, so the others still fit.
-void DeckPlacer::moveCuts(DeckPlacement& plan, StepEstimate step_of) const {
-  std::optional<ProgramRun> run; // planned for the first move that is worth it
-  std::optional<MemoryBetweenCuts> memory;
+bool DeckPlacer::shift(DeckPlacement& plan, std::size_t first, std::size_t last,
+                       std::ptrdiff_t distance) const {
+  const auto at = [&](std::size_t cut) {
+    return static_cast<std::ptrdiff_t>(_chain.pieceAt(plan.cuts[cut]));
+  };
+  const std::ptrdiff_t before = first > 0 ? at(first - 1) : 0,
+                       after = last + 1 < plan.cuts.size() ? at(last + 1)
+                                                           : static_cast<std::ptrdiff_t>(_chain.size());
+  if (at(first) + distance <= before || at(last) + distance >= after) return false;
+  for (std::size_t cut = first; cut <= last; ++cut)
+    plan.cuts[cut] = _chain.cutAt(static_cast<std::size_t>(at(cut) + distance));
+  return true;
+}
+
+/// `train` accepts any move between possible cuts if it accepts the plan, and only the stages at the moved
+/// cuts change, so the others still fit.
+template <class Estimate>
+void DeckPlacer::moveCuts(DeckPlacement& plan, const ProgramRun& run, std::size_t furthest,
+                          Estimate step_of) const {
+  std::optional<MemoryBetweenCuts> memory; // for the first move that is worth it
   const auto fits_at = [&](std::size_t cut, const DeckPlacement& other) {
-    if (!memory) {
-      run = runOf(plan);
-      memory.emplace(run->config, _model.task().program->layers(), run->grid.stages, run->grid.replicas,
-                     run->device);
-    }
+    if (!memory)
+      memory.emplace(run.config, _model.task().program->layers(), run.grid.stages, run.grid.replicas,
+                     run.device);
     return memory->mostAt(cut, other.cuts) <= mostBytes();
   };
+  const auto improve = [&](std::size_t first, std::size_t last, std::ptrdiff_t distance) {
+    DeckPlacement other = plan;
+    if (!shift(other, first, last, distance)) return false;
+    const double limit = clearly * plan.step;
+    other.step = step_of(other, limit);
+    if (other.step >= limit) return false;
+    for (std::size_t cut = first; cut <= last; ++cut)
+      if (!fits_at(cut, other)) return false;
+    plan = std::move(other);
+    return true;
+  };
+  furthest = std::min(furthest, _chain.size() - 1);
   for (bool moved = true; moved;) {
     moved = false;
-    for (std::size_t cut = 0; cut < plan.cuts.size(); ++cut) {
-      for (const int step : {-1, 1}) {
-        const std::size_t place = layerAt(plan.cuts[cut]) + step;
-        const std::size_t before = cut > 0 ? layerAt(plan.cuts[cut - 1]) : 0,
-                          after = cut + 1 < plan.cuts.size() ? layerAt(plan.cuts[cut + 1]) : _layers.size();
-        if (place <= before || place >= after) continue;
-        DeckPlacement other = plan;
-        other.cuts[cut] = _layers[place].first;
-        other.step = (this->*step_of)(other);
-        if (other.step >= plan.step || !fits_at(cut, other)) continue;
-        plan = other;
-        moved = true;
-      }
-    }
+    for (std::size_t cut = 0; cut < plan.cuts.size(); ++cut)
+      for (std::size_t distance = 1; distance <= furthest; distance += 1 + distance / 4)
+        for (const std::size_t last : {cut, plan.cuts.size() - 1})
+          for (const int sign : {-1, 1})
+            moved |= improve(cut, last, sign * static_cast<std::ptrdiff_t>(distance));
   }
+}
+
+std::optional<DeckPlacement> DeckPlacer::moved(std::optional<DeckPlacement> plan) const {
+  if (!plan) return plan;
+  try {
+    const ProgramRun run = runOf(*plan);
+    if (run.memory() > mostBytes()) return std::nullopt;
+    plan->step = _chain.stepOf(*plan);
+    moveCuts(*plan, run, _chain.size(),
+             [this](const DeckPlacement& other, double limit) { return _chain.stepOf(other, limit); });
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+  return plan;
 }
 
 ProgramRun DeckPlacer::runOf(const DeckPlacement& plan) const {
@@ -267,38 +208,6 @@ double DeckPlacer::memoryOf(const DeckPlacement& plan) const {
   }
 }
 
-double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
-  const double rows = rowsOf(plan);
-  const std::vector<PassTime>& passes = passesOver(rows);
-  std::vector<std::size_t> first{0};
-  for (const std::int64_t cut : plan.cuts) first.push_back(layerAt(cut));
-  first.push_back(_layers.size());
-  std::vector<PipelineStage> stages(plan.stages());
-  double slowest_end = 0.0; // end of sums and updates after the pipeline
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    const std::size_t end = first[s + 1];
-    double update = 0.0, parameters = 0.0;
-    for (std::size_t i = first[s]; i < end; ++i) {
-      stages[s].forward += passes[i].forward;
-      stages[s].backward += passes[i].backward;
-      update += _layers[i].update;
-      parameters += _layers[i].parameters;
-    }
-    if (end < _layers.size()) {
-      const Link& link = _cluster.linkAfter(static_cast<std::int64_t>(s), plan.stages(), plan.replicas);
-      stages[s].message = messageSeconds(rows, _layers[end - 1], link);
-      stages[s].copying = (1.0 - _cluster.overlap) * stages[s].message;
-    }
-    const Messages sum = ringAllReduce(plan.replicas, parameters * _number_bytes);
-    const double reduced = plan.replicas > 1 ? sum.count / 2.0 * sum.bytes : 0.0;
-    slowest_end = std::max(slowest_end, update + _cluster.links.of(plan.ranks()).seconds(sum) +
-                                            reduced * _cluster.seconds_per_reduced_byte);
-  }
-  return pipelineSeconds(stages, plan.microbatches, plan.strategy(_model.task().program->deck().strategy),
-                         _cluster.sharing(plan.stages(), plan.ranks())) +
-         slowest_end;
-}
-
 void DeckPlacer::preferUsual(DeckPlacement& best, std::int64_t ranks,
                              const std::vector<std::int64_t>& microbatches) const {
   if (best.ranks() != ranks) return;
@@ -324,9 +233,21 @@ void DeckPlacer::forEachWhole(std::int64_t ranks, const std::vector<std::int64_t
     for (const std::int64_t count : microbatches) {
       if (asReal(count) > share && _microbatches == 0) break;
       whole.microbatches = std::min(count, static_cast<std::int64_t>(share)); // of one sample at least
-      visit(whole, std::min(ranks / whole.replicas, static_cast<std::int64_t>(_layers.size())));
+      visit(whole, std::min(ranks / whole.replicas, static_cast<std::int64_t>(_chain.size())));
     }
   }
+}
+
+double DeckPlacer::balancedStep(std::int64_t ranks, const std::vector<std::int64_t>& microbatches) const {
+  double best = std::numeric_limits<double>::infinity();
+  forEachWhole(ranks, microbatches, [&](const DeckPlacement& whole, std::int64_t most) {
+    for (std::int64_t stages = 1; stages <= most; ++stages) {
+      const std::optional<DeckPlacement> plan = balance(whole, stages);
+      const double step = plan ? _chain.stepOf(*plan, best) : best;
+      if (step < best && fits(*plan)) best = step;
+    }
+  });
+  return best;
 }
 
 std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
@@ -335,26 +256,31 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
           ? std::vector<std::int64_t>{std::min(_microbatches, static_cast<std::int64_t>(_model.task().batch))}
           : std::vector<std::int64_t>{1, 2, 4, 8};
   std::optional<DeckPlacement> best;
-  constexpr double hopeless = 1.1; // moving cuts rarely gains this much
-  double best_rough = std::numeric_limits<double>::infinity();
+  constexpr double hopeless = 1.1; // the rough estimate is rarely wrong by this much
+  double best_rough = balancedStep(ranks, counts);
+  const auto promises = [&](double step) { return step <= hopeless * best_rough; };
   const auto consider = [&](std::optional<DeckPlacement> plan) {
-    if (plan) plan->step = roughStepOf(*plan);
-    if (!plan || plan->step > hopeless * best_rough || !fits(*plan)) return;
-    moveCuts(*plan, &DeckPlacer::roughStepOf);
+    if (!plan || !promises(plan->step)) return;
     best_rough = std::min(best_rough, plan->step);
     plan->step = stepOf(*plan);
     if (best ? plan->step < clearly * best->step : std::isfinite(plan->step)) best = std::move(plan);
   };
   forEachWhole(ranks, counts, [&](const DeckPlacement& whole, std::int64_t most) {
-    consider(place(whole, most));
-    for (std::int64_t stages = 1; stages <= most; ++stages) consider(balance(whole, stages));
+    consider(moved(place(whole, most)));
+    std::optional<DeckPlacement> plan;
+    for (std::int64_t stages = 1; stages <= most; ++stages) {
+      const std::optional<DeckPlacement> fewer = std::exchange(plan, std::nullopt);
+      if (!promises(_chain.leastStep(whole, stages))) continue;
+      plan = moved(balance(whole, stages));
+      if (!plan) plan = moved(cutBy(CutRule::memory, whole, stages));
+      std::optional<DeckPlacement> divided;
+      if (fewer && promises(fewer->step)) divided = moved(divide(*fewer));
+      if (divided && !(plan && plan->step <= divided->step)) plan = std::move(divided);
+      consider(plan);
+    }
   });
-  if (!best) // perhaps stages of equal memory fit
-    forEachWhole(ranks, counts, [&](const DeckPlacement& whole, std::int64_t most) {
-      for (std::int64_t stages = 1; stages <= most; ++stages) consider(cutBy(CutRule::memory, whole, stages));
-    });
   if (!best) return best;
-  moveCuts(*best, &DeckPlacer::stepOf);
+  moveCuts(*best, runOf(*best), 1, [this](const DeckPlacement& plan, double) { return stepOf(plan); });
   preferUsual(*best, ranks, counts);
   price(*best);
   return best;

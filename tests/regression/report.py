@@ -512,7 +512,7 @@ class Others(support.RunTest):
     def test_predictions(self):
         file = self.write("predictions.json", "[]")
         self.assertIn("has no feasible prediction", self.said("plot_prediction.py", file, "-o", self.folder / "x.png"))
-        self.assertDone(support.run("plan", "predict", self.deck, "--ranks", "1,2", "--json", file))
+        self.assertDone(support.run("plan", "predict", self.deck, "--ranks", "1,2", "--json", file, "--overwrite"))
         train(self.folder / "run", self.deck)
         self.assertIn("has no prediction; train with run/cluster=FILE",
                       self.said("plot_prediction.py", file, self.folder / "run", "-o", self.folder / "x.png"))

@@ -38,9 +38,7 @@ ActivationFile::ActivationFile(std::string folder, std::int64_t bytes) : _folder
   const int full = allocateBlocks(_file, 0, static_cast<std::uint64_t>(bytes));
   if (full == 0) return;
   close(_file);
-  const std::string size = formatBytes(static_cast<double>(bytes));
-  const bool no_room = full == ENOSPC || full == EDQUOT;
-  throw SystemError(failure((no_room ? "not enough space for " : "cannot reserve ") + size, full));
+  throw SystemError(failure("not enough space for " + formatBytes(static_cast<double>(bytes)), full));
 }
 
 ActivationFile::~ActivationFile() {

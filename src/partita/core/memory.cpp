@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -34,10 +35,11 @@ void useHugePages(const void* pointer, std::uint64_t size) {
 #ifdef MADV_HUGEPAGE
   constexpr std::uint64_t least = std::uint64_t{4} << 20;
   if (size < least) return;
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)),
-             begin = reinterpret_cast<std::uintptr_t>(pointer);
-  const std::uintptr_t first = (begin + page - 1) / page * page, last = (begin + size) / page * page;
-  madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE); // a refusal costs nothing
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* first = const_cast<void*>(pointer); // Kokkos reports memory that is about to be written
+  std::size_t bytes = size;
+  if (std::align(page, page, first, bytes) == nullptr) return;
+  madvise(first, bytes / page * page, MADV_HUGEPAGE); // a refusal costs nothing
 #endif
 }
 

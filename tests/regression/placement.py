@@ -402,7 +402,7 @@ batch = 32
         cut = json.loads(run("plan", "predict", deck, "strategy/kind=pipeline", "strategy/stages=2", "strategy/cuts=memory",
                              "strategy/microbatches=8", "--strategy", "pipeline", "--ranks", "2", "--json", "-").stdout)
         memory = cut[0]["memory_bytes"]
-        cluster = self.write("tight.toml", f"[node]\nmemory = {memory}\n[compute]\nflops = 1e9\n")
+        cluster = self.write("tight.toml", f"[node]\nmemory = {memory}\n[compute]\nflops = 1e9\nbf16_flops = 1e9\n")
         result = run("plan", "place", deck, "--ranks", "2", "--cluster", cluster, "--json", "-")
         self.assertDone(result)
         self.assertLessEqual(json.loads(result.stdout)["memory_bytes"], memory)

@@ -196,8 +196,10 @@ std::vector<UseForecast> stepsToTry(const WorkerMix& mix) {
     longest = std::max(longest, all);
   }
   std::vector<UseForecast> steps;
-  for (double seconds = shortest; seconds < longest * finer; seconds *= finer) {
+  double seconds = shortest;
+  while (seconds < longest * finer) {
     UseForecast step = stepOf(mix, seconds);
+    seconds *= finer;
     if (step.batch == 0 || (step.batch > most && !steps.empty())) continue;
     shorten(step, most);
     if (steps.empty() || step.batch != steps.back().batch) steps.push_back(std::move(step));

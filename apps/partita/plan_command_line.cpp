@@ -28,8 +28,7 @@ std::string checkRankList(std::string& text) {
   for (const std::string& number : numbers) {
     if (number.size() <= 9 && std::stoll(number) <= most_ranks) continue;
     const std::string most = std::to_string(most_ranks);
-    const std::string message =
-        "'" + number + "' is more than " + most + " ranks, the maximum for a prediction";
+    const std::string message = "'" + number + "' is more than " + most + " ranks, the maximum";
     return message;
   }
   return complaintIfEmpty(text);

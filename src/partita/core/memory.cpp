@@ -28,9 +28,10 @@ bool startsWith(const char* text, const char* prefix) {
   return std::strncmp(text, prefix, std::strlen(prefix)) == 0;
 }
 
-/// Asks for huge pages for an array on the host that nobody has written to yet. With pages of 4 KiB, the
-/// addresses of some MiB alone fit into a processor's table of pages, and Linux gives larger ones only to
-/// programs that ask if its setting is `madvise`. As in NumPy, arrays of less than 4 MiB do not count.
+/// Asks for huge pages for an array on the host that nobody has written to yet. A processor
+/// knows the addresses of a few thousand pages at a time, and with pages of 4 KiB these are only some MiB. If
+/// the setting of Linux is `madvise`, only programs that ask get larger pages. As in NumPy, arrays of less
+/// than 4 MiB do not count.
 void useHugePages(const void* pointer, std::uint64_t size) {
 #ifdef MADV_HUGEPAGE
   constexpr std::uint64_t least = std::uint64_t{4} << 20;

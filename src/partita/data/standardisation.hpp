@@ -18,7 +18,7 @@ struct AffineMap {
 AffineMap standardisation(const Samples& samples, Standardise kind, const std::string& table);
 
 /// Do the samples differ so much from those for which `map` was made that they must be in other units, such
-/// as pixels from 0 to 1 instead of 255? If the map does not tell, as without standardisation, they do not.
+/// as pixels from 0 to 1 instead of 0 to 255? No, if the map does not tell, as without standardisation.
 bool hasAnotherScale(const Samples& samples, const AffineMap& map);
 
 } // namespace partita

@@ -87,7 +87,7 @@ std::vector<std::string> WorkerForecast::lines() const {
   std::vector<std::string> lines = forecastLines(_mix, _forecast);
   if (!_timed)
     lines.insert(lines.begin(), "speeds of workers without a [[worker]] row of this network in the cluster "
-                                "file: assumed equal, as its other rows predict a rank");
+                                "file: assumed equal, as the cost model predicts them");
   return lines;
 }
 
